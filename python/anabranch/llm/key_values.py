@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -114,17 +116,36 @@ class KeyValueCache(Cache):
     """A cache that KeyValues made."""
 
     capacity: int
-    rows: int
     shapes: list[LayerShape]
-    written: int
-    """No step wrote a token at this position or behind it."""
+    memory: CacheMemory
+
+
+class CacheMemory:
+    """The layers of a cache, which outlive it."""
+
+    def __init__(self, layers: list[Layer], rows: int) -> None:
+        self.layers, self.rows = layers, rows
+        # No step wrote a token at this position or behind it.
+        self.written = 0
+        self._cache: Callable[[], KeyValueCache | None] = lambda: None
+
+    def cache(self, capacity: int, shapes: list[LayerShape]) -> KeyValueCache:
+        """A cache over this memory."""
+        made = KeyValueCache(layers=self.layers)
+        made.capacity, made.shapes, made.memory = capacity, shapes, self
+        self._cache = weakref.ref(made)
+        return made
+
+    def in_use(self) -> bool:
+        """Whether somebody has the cache."""
+        return self._cache() is not None
 
     def will_write(self, end: int) -> None:
         """A step writes tokens before this position."""
         self.written = max(self.written, end)
 
     def clear(self) -> None:
-        """Makes the cache what it was when it was new."""
+        """Makes the memory what it was when it was new."""
         for layer in self.layers:
             layer.keys[:, :, : self.written].zero_()
             layer.values[:, :, : self.written].zero_()
@@ -142,36 +163,41 @@ class KeyValues:
         self.layers = _layer_shapes(
             model, max(PROBE_TOKENS, min(capacity, PROBE_LENGTH))
         )
-        self._spare: list[KeyValueCache] = []
+        self._spare: list[CacheMemory] = []
 
-    def take(self, rows: int) -> KeyValueCache:
-        """An empty cache for this many rows."""
+    def take(self, rows: int) -> CacheMemory:
+        """Empty memory for this many rows."""
         with contextlib.suppress(IndexError):  # Another thread may take it first.
-            cache = self._spare.pop()
-            if cache.rows == rows:
-                return cache
-            del cache
-        return self.make(rows)
+            memory = self._spare.pop()
+            if memory.rows == rows:
+                return memory
+            del memory
+        return self._allocate(rows)
 
-    def give_back(self, cache: KeyValueCache) -> None:
-        """Keeps the memory of a cache that nobody reads again."""
-        cache.clear()
-        self._spare[:] = [cache]
+    def give_back(self, memory: CacheMemory) -> None:
+        """Keeps memory for the next call, unless somebody still has its cache."""
+        if not memory.in_use():
+            memory.clear()
+            self._spare[:] = [memory]
+
+    def cache_over(self, memory: CacheMemory) -> KeyValueCache:
+        return memory.cache(self.capacity, self.layers)
 
     def make(self, rows: int) -> KeyValueCache:
-        """An empty cache for this many rows. Layers with a sliding window keep all
-        tokens too: the mask hides tokens that left the window, and a token's place
-        never changes."""
-        cache = KeyValueCache(layers=[Layer(self.capacity) for _ in self.layers])
-        cache.capacity, cache.shapes = self.capacity, self.layers
-        cache.rows, cache.written = rows, 0
-        for layer, shape in zip(cache.layers, self.layers):
+        """An empty cache for this many rows, in new memory."""
+        return self.cache_over(self._allocate(rows))
+
+    def _allocate(self, rows: int) -> CacheMemory:
+        """Layers with a sliding window keep all tokens too: the mask hides tokens that
+        left the window, and a token's place never changes."""
+        layers = [Layer(self.capacity) for _ in self.layers]
+        for layer, shape in zip(layers, self.layers):
             size = (rows, shape.heads, 0)
             layer.lazy_initialization(
                 torch.empty((*size, shape.key_size), dtype=shape.dtype),
                 torch.empty((*size, shape.value_size), dtype=shape.dtype),
             )
-        return cache
+        return CacheMemory(layers, rows)
 
     def fits(self, cache: Any) -> bool:
         """Whether `make` could have made this cache."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import os
-import sys
 from typing import Any
 
 import torch
@@ -27,8 +26,6 @@ from .rounding import layer_inputs
 from .steps import Steps
 
 DEFAULT_LENGTH = 1024
-# What sys.getrefcount says of an object that one variable has.
-UNSHARED = 2
 
 
 def compile(
@@ -142,10 +139,11 @@ class LanguageModel:
         )
         self._check_rows(rows)
         self._check_length(prompt.shape[1], asked)
-        cache = self._key_values.take(rows)
-        found = self.model.generate(inputs, past_key_values=cache, **arguments)
-        if sys.getrefcount(cache) == UNSHARED:
-            self._key_values.give_back(cache)
+        memory = self._key_values.take(rows)
+        found = self.model.generate(
+            inputs, past_key_values=self._key_values.cache_over(memory), **arguments
+        )
+        self._key_values.give_back(memory)
         return found
 
     def generate_batch(self, prompts: Any, **settings: Any) -> list[torch.Tensor]:

@@ -65,7 +65,7 @@ class Steps(nn.Module):
             or not all(self._reads(m) for m in each(mask))
         ):
             if isinstance(cache, KeyValueCache):
-                cache.will_write(cache.capacity + 1)
+                cache.memory.will_write(cache.capacity + 1)
             return self.model(*args, **kwargs)
         logits = self._run(tokens, mask, positions, keep, cache)
         return CausalLMOutputWithPast(logits=logits, past_key_values=cache)
@@ -82,7 +82,7 @@ class Steps(nn.Module):
         of each row [rows]. The masks are contiguous and as wide as `length` says."""
         past = int(cache.get_seq_length())
         self._check_room(past, 1)
-        cache.will_write(past + 1)
+        cache.memory.will_write(past + 1)
         return self._step(tokens, masks, positions, _rows(1, 1), cache)
 
     def _check_room(self, past: int, count: int) -> None:
@@ -104,7 +104,7 @@ class Steps(nn.Module):
             asked = size if not 0 < keep <= FEW_LOGITS else min(size, FEW_LOGITS)
             asked = 1 if keep == 1 else asked
             length = self.length(past + begin + size)
-            cache.will_write(past + begin + size)
+            cache.memory.will_write(past + begin + size)
             take = functools.partial(_take, begin=begin, end=end, size=size)
             shorten = functools.partial(_shorten, take=take, length=length)
             logits, _ = self._step(

@@ -73,8 +73,8 @@ constexpr double shareSeen = 0.75, blockCycles = 600;
 /// bytes to a block of the depth, and its parts are transposed.
 constexpr double transposedCycles = 3;
 
-/// The K-pack factor and the parts of operands that AMX registers multiply; a
-/// factor of zero for other operands.
+/// What AMX registers multiply, as in AmxBlocking; a K-pack factor of zero for
+/// other operands.
 struct Words {
   int64_t kPack = 0, parts = 1, scaledDepth = 0;
 };
@@ -180,7 +180,7 @@ bool Chooser::readsLeft() const {
 int64_t Chooser::mostDepth() const {
   int64_t step = stepDepths();
   if (multipliesIntegers()) {
-    // Panels of integers stream too.
+    // A block's copy of the rows stays in half of the second-level cache.
     int64_t bytes = target.model.l2Bytes / 2;
     return std::max(bytes /
                         (mostIntegerRows * amx.parts * wordBytes / amx.kPack),
@@ -224,7 +224,6 @@ int64_t Chooser::chooseMostRows() {
     return mostIntegerRows;
   if (hasParts())
     return transposesRight() ? 2 * mostPartRows : mostPartRows;
-
   int64_t depthBytes = std::max<int64_t>(*depth * elementBytes(), 1);
   int64_t fitting = cache / 2 / depthBytes;
   bool isCheap =

@@ -13,6 +13,7 @@
 #include "codegen/contraction/PatchShape.h"
 #include "codegen/microkernel/WordProduct.h"
 #include "codegen/target/Target.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <vector>
 
@@ -81,6 +82,8 @@ struct GemmBlocking {
   mlir::Type rightElement;
 
   int64_t columns() const { return lanes * vectors; }
+  /// Sums of a block in registers.
+  int64_t blockElements() const { return rows * columns(); }
   /// Rows of the tile's blocks in AMX registers, a multiple of a block's rows.
   int64_t blockedRows() const {
     return patch ? int64_t(llvm::alignTo(patch->numbers(), rows)) : rowsPerTile;
@@ -91,7 +94,8 @@ struct GemmBlocking {
   int64_t rightParts() const { return multipliesIntegers() ? 1 : parts; }
   /// How often the sums of a block of the depth are scaled.
   int64_t scalings() const {
-    return (depth + scaledDepth - 1) / std::max<int64_t>(scaledDepth, 1);
+    return multipliesIntegers() ? int64_t(llvm::divideCeil(depth, scaledDepth))
+                                : 0;
   }
   /// The number that the depth of a block must be a multiple of.
   int64_t depthStep(int64_t depthCount) const {

@@ -25,10 +25,6 @@ bool depthIsWhole(const GemmContext &gemm) {
   return gemm.depthIsMultipleOf(gemm.blocking.stepDepths());
 }
 
-int64_t blockElements(const GemmContext &gemm) {
-  return AmxBlock::rows * gemm.blocking.columns();
-}
-
 Value move(LaneBuilder &lanes, Value pointer, Value bytes) {
   return lanes.builder.create<LLVM::GEPOp>(
       lanes.loc, pointer.getType(), lanes.builder.getI8Type(), pointer,
@@ -54,7 +50,7 @@ AmxEmitter::AmxEmitter(GemmContext &gemm, LeftOperand &left, RightPanels &right,
 static int64_t resultElements(const GemmContext &gemm) {
   const GemmBlocking &blocking = gemm.blocking;
   if (gemm.isOneBlock())
-    return blockElements(gemm);
+    return gemm.blocking.blockElements();
   int64_t panels = blocking.depthOutside ? blocking.panelsPerTile : 1;
   return panels * blocking.blockedRows() * blocking.columns();
 }
@@ -291,7 +287,7 @@ AmxEmitter::Carried AmxEmitter::multiplyBlock(const Depths &depths,
     int64_t perPanel = gemm.blocking.blockedRows() / AmxBlock::rows;
     Value slot = lanes.addIndex(
         lanes.mulIndex(depths.slot, lanes.index(perPanel)), number);
-    sums = lanes.mulIndex(slot, lanes.index(blockElements(gemm)));
+    sums = lanes.mulIndex(slot, lanes.index(gemm.blocking.blockElements()));
   }
   Value row = lanes.addIndex(gemm.tile.firstRow, start);
   Value at = gemm.memory.pointerTo(memory.sums, sums);

@@ -135,7 +135,8 @@ void GemmEpilogue::emit(Value row, Value endRow, Value sums) {
   Value firstColumn = gemm.tile.firstColumn;
   auto known = gemm.contraction.knownSize(gemm.contraction.column);
   Value width = panelColumns;
-  // A row of a block is one line of bf16: its stores follow each other.
+  // A row of an AMX block has one or two vectors. Without a loop, their stores
+  // follow each other.
   bool unrolls = gemm.blocking.usesAmx && known && *known % columns == 0;
   if (!known || *known % columns != 0)
     width = lanes.minIndex(lanes.subIndex(gemm.columnCount, firstColumn),

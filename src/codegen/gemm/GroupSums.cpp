@@ -7,7 +7,6 @@
 
 #include "codegen/gemm/GroupSums.h"
 
-#include "codegen/microkernel/AmxBlock.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -15,12 +14,9 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-static int64_t blockElements(const GemmContext &gemm) {
-  return AmxBlock::rows * gemm.blocking.columns();
-}
-
 int64_t GroupSums::elements(const GemmContext &gemm) {
-  return gemm.blocking.multipliesIntegers() ? 2 * blockElements(gemm) : 0;
+  const GemmBlocking &blocking = gemm.blocking;
+  return blocking.multipliesIntegers() ? 2 * blocking.blockElements() : 0;
 }
 
 GroupSums::GroupSums(GemmContext &gemm, const QuantizedOperand &weight,
@@ -31,7 +27,7 @@ GroupSums::GroupSums(GemmContext &gemm, const QuantizedOperand &weight,
 Value GroupSums::at(Value number) {
   Value turn = lanes.remIndex(number, lanes.index(2));
   return gemm.memory.pointerTo(
-      memory, lanes.mulIndex(turn, lanes.index(blockElements(gemm))));
+      memory, lanes.mulIndex(turn, lanes.index(gemm.blocking.blockElements())));
 }
 
 void GroupSums::clearResults(const Block &block) {

@@ -28,7 +28,7 @@ namespace codegen {
 
 class GroupSums {
 public:
-  /// `memory` must have so many elements.
+  /// `memory` must have `elements`.
   GroupSums(GemmContext &gemm, const QuantizedOperand &weight,
             LeftOperand &left, mlir::Value memory);
   static int64_t elements(const GemmContext &gemm);

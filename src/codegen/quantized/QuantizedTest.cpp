@@ -83,7 +83,6 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES) -> RESULT
     %scale = EXTEND %given : TYPE to f32
     %w = arith.mulf %number, %scale : f32
     OFFSET
-    linalg.yield %v : f32
   } -> WEIGHT
   %zero = arith.constant 0.0 : f32
   %empty = tensor.empty() : RESULT
@@ -113,12 +112,9 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES) -> RESULT
              c.hasOffset
                  ? "%second = tensor.extract %o[%panel, %row, %column] : "
                    "SCALES\n    %added = EXTEND %second : TYPE to f32\n"
-                   "    %v = arith.addf %w, %added : f32"
-                 : "%v = arith.addf %w, %none : f32");
-  if (!c.hasOffset) {
-    replaceAll(text, "%v = arith.addf %w, %none : f32\n    ", "");
-    replaceAll(text, "linalg.yield %v", "linalg.yield %w");
-  }
+                   "    %v = arith.addf %w, %added : f32\n"
+                   "    linalg.yield %v : f32"
+                 : "linalg.yield %w : f32");
   if (std::string(c.scaleType) == "f32") {
     replaceAll(text, "%scale = EXTEND %given : TYPE to f32\n    ", "");
     replaceAll(text, "%number, %scale", "%number, %given");
@@ -161,13 +157,20 @@ struct Product {
 
   size_t scales() const { return c.panels() * c.groups() * 64; }
 
+  /// The place of the scale and the offset of a weight.
+  int64_t at(int64_t n, int64_t k) const {
+    return (n / 64 * c.groups() + k / c.depths()) * 64 + n % 64;
+  }
+
   double weight(int64_t n, int64_t k) const {
     int64_t line = (n / 64 * c.steps() + k / c.stepDepths()) * 64 + n % 64;
     auto byte = static_cast<uint8_t>(packed[line * 4 + k % 4]);
     int64_t integer = c.bits == 8 ? byte : byte >> (k / 4 % 2 * 4) & 15;
-    int64_t at = (n / 64 * c.groups() + k / c.depths()) * 64 + n % 64;
-    return double(integer - c.center()) * scale.values[at] +
-           (c.hasOffset ? offset.values[at] : 0);
+    return double(integer - c.center()) * scale.values[at(n, k)] + added(n, k);
+  }
+
+  double added(int64_t n, int64_t k) const {
+    return c.hasOffset ? offset.values[at(n, k)] : 0;
   }
 
   /// Runs a kernel whose buffers all lie beside a guard page. False if this
@@ -198,10 +201,8 @@ struct Product {
         double exact = 0, size = 0;
         for (int64_t k = 0; k < c.k; ++k) {
           double x = left.values[m * c.k + k], w = weight(n, k);
-          int64_t at = (n / 64 * c.groups() + k / c.depths()) * 64 + n % 64;
           exact += x * w;
-          size +=
-              std::fabs(x) * (std::fabs(w) + 2 * std::fabs(offset.values[at]));
+          size += std::fabs(x) * (std::fabs(w) + 2 * std::fabs(added(n, k)));
         }
         ASSERT_LE(std::fabs(sums[m * c.n + n] - exact),
                   (8 + 2 * std::sqrt(double(c.k))) * unitRoundoff * size)

@@ -69,7 +69,8 @@ def read(
         for layer in layers:
             hook = layer.register_forward_hook(note)
             stack.callback(hook.remove)
-        run(model, tokens)
+        for row in tokens.split(1):  # What layers compute of one row takes memory.
+            run(model, row)
     return found
 
 
