@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_leaves
 from .. import _C, dynamo_lock, parameter_file, scratch
 from ..describe import purity
 from ..describe.description import InputSource
+from ..describe.storages import check_places
 from ..describe.written import Misplaced, check_views
 from ..report import record_eager
 from . import (
@@ -126,6 +127,7 @@ def aot(
 
     def forward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         check_views(graph.graph.nodes)
+        check_places(graph.graph.nodes)
         # The trace ends here: constants are real tensors, so no tracing mode may
         # intercept operators on them.
         with _disable_current_modes():

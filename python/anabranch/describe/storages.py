@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ import torch.fx
 
 from .symbols import same
 from .tensors import foreign_strides
+from .written import Misplaced, is_dense, storage, updates
 
 aten = torch.ops.aten
 
@@ -20,11 +22,65 @@ _READS_STORAGE = {
     aten.resize_as.default,
 }
 
+# Operators by which functionalization updates a part of a tensor. In eager PyTorch their
+# results lie as the tensor does, its offset included; a trace gives them no offset.
+_KEEPS_OFFSET = {
+    aten.copy.default,
+    aten.select_scatter.default,
+    aten.slice_scatter.default,
+    aten.diagonal_scatter.default,
+    aten.as_strided_scatter.default,
+}
+
+
+def check_places(nodes: Iterable[torch.fx.Node]) -> None:
+    """Raises Misplaced if an operator counts from the start of a memory that the trace
+    and eager PyTorch begin at different places.
+
+    `as_strided` counts from the start of a tensor's memory. The new value of an input is
+    a tensor of its own in the trace, without the offset that the input has in its memory.
+    """
+    nodes = list(nodes)
+    moved = {
+        storage(node.meta["val"])
+        for node in nodes
+        if node.op == "placeholder" and _has_offset(node.meta.get("val"))
+    }
+    if not moved:
+        return
+    replaced = any(
+        storage(value.target.meta["val"]) in moved for value in updates(nodes)
+    )
+    if not replaced and not any(node.target in _KEEPS_OFFSET for node in nodes):
+        return
+    inputs = {
+        storage(node.meta["val"])
+        for node in nodes
+        if node.op == "placeholder" and is_dense(node.meta.get("val"))
+    }
+    for node in nodes:
+        if _counts_places(node) and storage(_source(node)) not in inputs:
+            raise Misplaced(
+                "it updates an input with an offset in its memory and counts places from"
+                " the start of that memory"
+            )
+
+
+def _has_offset(value: Any) -> bool:
+    return is_dense(value) and not same(value.storage_offset(), 0)
+
+
+def _counts_places(node: torch.fx.Node) -> bool:
+    """Whether an argument of the node counts from the start of its input's memory."""
+    return node.target in (*_STRIDED, aten.as_strided_scatter.default)
+
+
+def _source(node: torch.fx.Node) -> torch.Tensor:
+    return node.all_input_nodes[0].meta["val"]
+
 
 def reads_behind_a_view(node: torch.fx.Node) -> bool:
-    return node.target in _READS_STORAGE and not _is_whole(
-        node.all_input_nodes[0].meta["val"]
-    )
+    return node.target in _READS_STORAGE and not _is_whole(_source(node))
 
 
 def replaced_arguments(node: torch.fx.Node) -> dict[str, Any] | None:

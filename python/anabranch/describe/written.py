@@ -73,12 +73,20 @@ def viewed(nodes: Iterable[Node]) -> list[Written]:
         if result.op != "placeholder" and is_dense(result.meta.get("val"))
         if kind is None or isinstance(kind, PlainAOTOutput)
     }
-    updates = (*_copies(nodes), *_returned_updates(nodes, results))
+    return [
+        written
+        for written in updates(nodes)
+        if storage(written.value.meta["val"]) in returned
+    ]
+
+
+def updates(nodes: list[Node]) -> list[Written]:
+    """The inputs that a graph updates."""
+    results = [pair for node in nodes if node.op == "output" for pair in _results(node)]
     return [
         Written(target, value)
-        for target, value in updates
+        for target, value in (*_copies(nodes), *_returned_updates(nodes, results))
         if is_dense(target.meta.get("val")) and is_dense(value.meta.get("val"))
-        if storage(value.meta["val"]) in returned
     ]
 
 

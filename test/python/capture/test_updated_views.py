@@ -65,3 +65,57 @@ def test_views_of_an_argument_that_a_training_graph_updates(update, lie, offset)
     got = run(torch.compile(function, backend=anabranch.anabranch, dynamic=True))
     for ours, eager in zip(got, run(function), strict=True):
         torch.testing.assert_close(ours, eager)
+
+
+# Updates of a whole tensor, of a part, and by a value that is computed from it.
+BEFORE = {
+    "sum": lambda x: x.add_(1),
+    "part": lambda x: x.select(1, 1).add_(1),
+    "own": lambda x: x.copy_(x.flip(0)),
+    "diagonal": lambda x: x.diagonal().mul_(2),
+}
+# Operators that count from the start of the memory, not of the tensor.
+COUNTS = {
+    "fill_diagonal_": lambda x: x.fill_diagonal_(7),
+    "as_strided": lambda x: x.as_strided((3, 2), (3, 2), x.storage_offset() + 2) * 3,
+    "update": lambda x: x.as_strided((2, 3), (6, 1), x.storage_offset() + 4).neg_(),
+    "before": lambda x: x.as_strided((2,), (1,), 0).add_(5),
+}
+
+
+@pytest.mark.parametrize(
+    ("offset", "dynamic"), [(0, False), (3, False), (3, True)], ids=str
+)
+@pytest.mark.parametrize("counts", COUNTS)
+@pytest.mark.parametrize("before", BEFORE)
+def test_places_in_the_memory_of_an_updated_argument(before, counts, offset, dynamic):
+    torch._dynamo.reset()
+
+    def function(x):
+        BEFORE[before](x)
+        return COUNTS[counts](x), x + 1
+
+    def run(call):
+        memory = torch.arange(40.0)
+        return [memory, *call(memory[offset : offset + 30].view(6, 5))]
+
+    compiled = torch.compile(function, backend=anabranch.anabranch, dynamic=dynamic)
+    for ours, eager in zip(run(compiled), run(function), strict=True):
+        assert torch.equal(ours, eager)
+
+
+@pytest.mark.parametrize("scatter", ["select_scatter", "slice_scatter"])
+def test_places_in_a_copy_that_lies_as_its_source(scatter):
+    """Eager PyTorch gives the copy the offset of its source, a trace does not."""
+    torch._dynamo.reset()
+
+    def function(x):
+        if scatter == "select_scatter":
+            copy = x.select_scatter(x[0] + 100, 0, 0)
+        else:
+            copy = x.slice_scatter(x[:1] + 100, 0, 0, 1)
+        return copy.as_strided((4,), (2,), 3) + 1
+
+    x = torch.arange(40.0)[3:33].view(6, 5)
+    compiled = torch.compile(function, backend=anabranch.anabranch)
+    assert torch.equal(compiled(x), function(x))
