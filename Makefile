@@ -20,8 +20,8 @@ test: build ## everything: lint, gtest, lit, pytest
 test-fast: build ## the subset to run after each edit, under a minute
 	$(PYTHON) scripts/test.py --fast
 
-soak: build ## random tests in turns, SECONDS=3600 or as many as you say
-	$(PYTHON) scripts/soak.py --seconds $(or $(SECONDS),3600)
+soak: build ## random tests in turns, SECONDS=3600 or as many as you say; ARGS=--sanitize
+	$(PYTHON) scripts/soak.py --seconds $(or $(SECONDS),3600) $(ARGS)
 
 bench: build ## interleaved with eager, Inductor and other engines; see benchmark/
 	@scripts/setup.sh peers

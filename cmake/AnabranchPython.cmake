@@ -28,7 +28,7 @@ function(anabranch_add_extension)
     ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/python/bindings)
   target_link_libraries(_C PRIVATE anabranch_runtime ${CMAKE_DL_LIBS})
   set_target_properties(_C PROPERTIES
-    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/python/anabranch
+    LIBRARY_OUTPUT_DIRECTORY ${ANABRANCH_PYTHON_FOLDER}
     INSTALL_RPATH "$ORIGIN"
     BUILD_RPATH "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
 endfunction()

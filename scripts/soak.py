@@ -2,6 +2,7 @@
 
     soak.py --seconds 3600            every task, in turns
     soak.py updates calls             only these tasks
+    soak.py --sanitize                Python's tasks under the address sanitizer
 
 A task runs in a process of its own, for a limited time or number of cases; then comes
 the next one. The output of a task that fails is printed at once. The exit status is 0
@@ -13,11 +14,12 @@ import argparse
 import collections
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import captured
+import sanitized_python
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = str(ROOT / ".venv" / "bin" / "python")
@@ -49,6 +51,8 @@ class Task:
     environment: Callable[[int], dict[str, str]] = lambda turn: {}
     # It has no seed, so that one turn is enough.
     once: bool = False
+    # `make test` runs it under sanitizers.
+    native: bool = False
 
 
 def pytest(*files: str) -> Callable[[int], list[str]]:
@@ -155,16 +159,17 @@ TASKS = (
             "ANABRANCH_RANDOM_SUPERS": "200",
             "ANABRANCH_SOAK_TILES": "800000",
         },
+        native=True,
     ),
     Task("operators", operators),
     Task("marked tests", pytest("-m", "soak"), once=True),
 )
 
 
-def passes(task: Task, turn: int) -> bool:
+def passes(task: Task, turn: int, always: Mapping[str, str]) -> bool:
     """Runs one turn. If it fails, its output is printed."""
     command = task.command(turn)
-    settings = task.environment(turn)
+    settings = {**task.environment(turn), **always}
     start = time.monotonic()
     done = captured.run(command, settings)
     said = done.stdout.rstrip().rsplit("\n", 1)[-1]
@@ -175,8 +180,11 @@ def passes(task: Task, turn: int) -> bool:
     return done.returncode == 0
 
 
-def soak(tasks: list[Task], seconds: float) -> collections.Counter[str]:
-    """How often each task failed. Every task runs at least once."""
+def soak(
+    tasks: list[Task], seconds: float, always: Mapping[str, str]
+) -> collections.Counter[str]:
+    """How often each task failed. Every task runs at least once, with the variables
+    `always` of its environment."""
     end = time.monotonic() + seconds
     failed: collections.Counter[str] = collections.Counter()
     turn = 0
@@ -185,7 +193,7 @@ def soak(tasks: list[Task], seconds: float) -> collections.Counter[str]:
         for task in todo:
             if turn and time.monotonic() >= end:
                 break
-            failed[task.name] += not passes(task, turn)
+            failed[task.name] += not passes(task, turn, always)
         todo = [task for task in todo if not task.once]
         turn += 1
     return failed
@@ -194,13 +202,18 @@ def soak(tasks: list[Task], seconds: float) -> collections.Counter[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--sanitize", action="store_true")
     parser.add_argument("tasks", nargs="*", help=", ".join(task.name for task in TASKS))
     options = parser.parse_args()
     known = {task.name: task for task in TASKS}
     if unknown := [name for name in options.tasks if name not in known]:
         parser.error(f"no task {unknown[0]!r}; known: {', '.join(known)}")
     chosen = [known[name] for name in options.tasks] or list(TASKS)
-    failed = soak(chosen, options.seconds)
+    always: dict[str, str] = {}
+    if options.sanitize:
+        always = sanitized_python.environment()
+        chosen = [task for task in chosen if not task.native]
+    failed = soak(chosen, options.seconds, always)
     for task in chosen:
         print(f"{task.name}: {failed[task.name] or 'nothing'} failed")
     return 1 if failed.total() else 0

@@ -19,6 +19,8 @@
 #include "mlir/IR/AffineExpr.h"
 #include "llvm/ADT/SmallBitVector.h"
 
+#include <functional>
+
 namespace anabranch {
 namespace analysis {
 
@@ -61,8 +63,8 @@ class ReadCollector {
 public:
   /// The collector does not look behind values for which `isLeaf` is true.
   ReadCollector(mlir::MLIRContext *context, unsigned loops,
-                llvm::function_ref<bool(mlir::Value)> isLeaf)
-      : context(context), loops(loops), isLeaf(isLeaf) {
+                std::function<bool(mlir::Value)> isLeaf)
+      : context(context), loops(loops), isLeaf(std::move(isLeaf)) {
     reads.numbered.resize(loops);
   }
 
@@ -84,7 +86,7 @@ public:
 private:
   mlir::MLIRContext *context;
   unsigned loops;
-  llvm::function_ref<bool(mlir::Value)> isLeaf;
+  std::function<bool(mlir::Value)> isLeaf;
   Reads reads;
   llvm::SmallVector<Read> visited;
   bool isGuarded = false;

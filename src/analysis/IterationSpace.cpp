@@ -12,6 +12,8 @@
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
 
+#include <functional>
+
 using namespace mlir;
 
 namespace anabranch {
@@ -156,7 +158,7 @@ namespace {
 /// Follows the reads of an operator through cloned producers to values that are
 /// stored.
 struct ReadTracer {
-  llvm::function_ref<bool(Operation *)> isCloned;
+  std::function<bool(Operation *)> isCloned;
   SmallVector<DimRead> reads;
 
   void trace(Value value, SmallVector<int> dims) {
@@ -243,8 +245,6 @@ dimReadsOf(Operation *op, llvm::function_ref<bool(Operation *)> isCloned) {
     // dimensions as loops.
     SmallVector<int> loops =
         countTo(cast<RankedTensorType>(op->getResult(0).getType()).getRank());
-    // `opened` has a name because ReadTracer keeps a function_ref, which does
-    // not keep a temporary alive.
     auto opened = [&](Operation *inner) {
       return inner == op || isCloned(inner);
     };

@@ -111,3 +111,32 @@ def test_constants_have_no_prefix() -> None:
             if name not in others
         ]
     )
+
+
+def test_no_class_keeps_a_reference_to_a_function() -> None:
+    """A `function_ref` does not keep the caller's lambda alive: a temporary one is gone
+    when the constructor returns. Members are `std::function`."""
+    member = re.compile(r"^ +(?:const )?(?:llvm::)?function_ref<.*> \w+( = [^)]*)?;")
+    report(
+        [
+            f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+            for path in tracked(*SOURCES)
+            for number, line in enumerate(text(path).splitlines(), 1)
+            if member.match(line)
+        ]
+    )
+
+
+def test_no_loop_runs_over_a_view_of_a_temporary() -> None:
+    """`reverse(f())` is a view. What `f` returns by value ends before the first turn."""
+    view = re.compile(
+        r"for \(.* : llvm::(?:reverse|drop_begin|drop_end)\((?!llvm::)[\w:]+\([^)]"
+    )
+    report(
+        [
+            f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+            for path in tracked(*SOURCES)
+            for number, line in enumerate(text(path).splitlines(), 1)
+            if view.search(line)
+        ]
+    )

@@ -33,11 +33,13 @@ def test_its_dtypes_are_those_of_the_database(soak):
 
 def test_a_task_that_fails_is_counted_and_says_how_to_run_it_again(soak, capsys):
     bad = soak.Task("bad", lambda turn: ["false"], lambda turn: {"SEED": str(turn)})
-    assert soak.soak([bad, soak.Task("good", lambda turn: ["true"])], 0) == {
+    assert soak.soak(
+        [bad, soak.Task("good", lambda turn: ["true"])], 0, {"WHERE": "x"}
+    ) == {
         "bad": 1,
         "good": 0,
     }
-    assert "again: SEED=0 false" in capsys.readouterr().out
+    assert "again: SEED=0 WHERE=x false" in capsys.readouterr().out
 
 
 def test_an_unknown_task_is_named():

@@ -40,7 +40,8 @@ void NestStorage::addScratch(const ScratchPart &part, Value scratchPointer) {
   buffer.strides.assign(rank + 1, lanes.index(0));
   buffer.strides[rank] = lanes.index(1);
   Value stride = lanes.index(group.laneLoop >= 0 ? group.width : 1);
-  for (unsigned dim : llvm::reverse(innerDims(nest))) {
+  SmallVector<unsigned> dims = innerDims(nest);
+  for (unsigned dim : llvm::reverse(dims)) {
     buffer.strides[dim] = stride;
     stride = lanes.mulIndex(stride, context.function.dim(nest.value, dim));
   }

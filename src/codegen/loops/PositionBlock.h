@@ -10,6 +10,8 @@
 
 #include "codegen/loops/LoopContext.h"
 
+#include <functional>
+
 namespace anabranch {
 namespace codegen {
 
@@ -20,8 +22,9 @@ namespace codegen {
 /// read is loaded once and needs its register only for a short time.
 class PositionBlock {
 public:
-  PositionBlock(LoopContext &context, llvm::function_ref<void()> emitPosition)
-      : context(context), lanes(context.lanes), emitPosition(emitPosition) {}
+  PositionBlock(LoopContext &context, std::function<void()> emitPosition)
+      : context(context), lanes(context.lanes),
+        emitPosition(std::move(emitPosition)) {}
 
   /// Emits the block. The shared index of the block loop is the block's number.
   void emit();
@@ -29,7 +32,7 @@ public:
 private:
   LoopContext &context;
   LaneBuilder &lanes;
-  llvm::function_ref<void()> emitPosition;
+  std::function<void()> emitPosition;
 
   void emitTransposed(const SharedLoop &loop, mlir::Value first);
   void emitInterleaved(const SharedLoop &loop, mlir::Value first);
