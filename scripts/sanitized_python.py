@@ -21,6 +21,7 @@ CHECKS = (
     "detect_odr_violation=0",  # the two libraries share rooms
     "allocator_may_return_null=1",  # a test asks for more memory than there is
     "handle_segv=0",  # tests catch faults at guard pages in a child
+    "quarantine_size_mb=16",  # a test asks whether a process grows
     "allow_user_poisoning=0",  # LLVM's allocators poison in inline functions alone
 )
 

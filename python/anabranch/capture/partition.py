@@ -29,6 +29,7 @@ from ..describe.symbols import integer
 from ..describe.tensors import foreign_strides
 from ..marks.mark_order import is_order
 from ..marks.super_kernel import check_parts
+from .sharing import overlaps_itself
 
 # Compiles one part: its graph, where its inputs come from, its number.
 PartCompiler = Callable[
@@ -68,8 +69,9 @@ class Parts:
             for update in written.viewed(module.graph.nodes)
         }
         # Whether a view of an input that the graph writes to begins at a distance that
-        # only a call knows.
-        self._lost_offset = False
+        # only a call knows, or has elements that share memory: a part returns such a
+        # view with other strides.
+        self._cannot_place = False
         # The open part, and the nodes that wait until it has been called.
         self._open: dict[Node, None] = {}
         self._waiting: dict[Node, None] = {}
@@ -82,7 +84,7 @@ class Parts:
     def _split(self) -> None:
         for node in self.module.graph.nodes:
             self._take(node)
-        if not self.outside or not self._pending or self._lost_offset:
+        if not self.outside or not self._pending or self._cannot_place:
             return
         check_parts(
             [part.graph.nodes for _, part, _ in self._pending],
@@ -217,8 +219,8 @@ class Parts:
             return made
         target, source = update.target, update.value.meta["val"]
         distance = integer(value.storage_offset() - source.storage_offset())
-        if not isinstance(distance, int):
-            self._lost_offset = True
+        if not isinstance(distance, int) or overlaps_itself(value):
+            self._cannot_place = True
             return made
         read = torch.ops.aten.sym_storage_offset.default
         start = self._driver.call_function(read, (self._values[target],))

@@ -18,6 +18,7 @@ import torch.fx
 from torch._guards import TracingContext
 
 from .. import _C
+from ..describe.symbols import hint
 from ..describe.views import overlaps
 from ..errors import CompileError
 from ..report import record_eager
@@ -52,7 +53,7 @@ def watch(
     values = [*state, *example_inputs]
     written = _written(len(values))
     maybe_written = range(len(values)) if written is None else written
-    if any(_overlaps_itself(values[number]) for number in maybe_written):
+    if any(overlaps_itself(values[number]) for number in maybe_written):
         return eager("it writes to a tensor whose elements share memory")
     if written is None:
         return _SameSharing(module, compiled, example_inputs, explain)
@@ -143,7 +144,7 @@ def _offsets(values: Sequence[Any]) -> list[tuple[int, int, int]]:
     rows: dict[int, list[tuple[int, int]]] = {}
     for number, value in enumerate(values):
         if isinstance(value, torch.Tensor) and value.layout == torch.strided:
-            row = (number, _hint(value.storage_offset()))
+            row = (number, hint(value.storage_offset()))
             rows.setdefault(value.untyped_storage()._cdata, []).append(row)
     return [
         (number, group[0][0], offset)
@@ -167,15 +168,12 @@ def _bases(values: Sequence[Any]) -> list[Any]:
 
 
 def _suspicious(values: Sequence[Any]) -> bool:
-    return bool(_offsets(values)) or any(map(_overlaps_itself, values))
+    return bool(_offsets(values)) or any(map(overlaps_itself, values))
 
 
-def _overlaps_itself(value: Any) -> bool:
+def overlaps_itself(value: Any) -> bool:
+    """Whether elements of a traced tensor share memory, at the sizes of the trace."""
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
         return False
-    shape = [_hint(size) for size in value.shape]
-    return 0 not in shape and overlaps(shape, [_hint(s) for s in value.stride()])
-
-
-def _hint(number: Any) -> int:
-    return int(number.node.hint) if isinstance(number, torch.SymInt) else int(number)
+    shape = [hint(size) for size in value.shape]
+    return 0 not in shape and overlaps(shape, [hint(s) for s in value.stride()])

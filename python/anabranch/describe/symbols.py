@@ -29,6 +29,11 @@ def integer(value: Any) -> Expr:
     return _expr(value)
 
 
+def hint(number: Any) -> int:
+    """The number in the call that was traced."""
+    return int(number.node.hint) if isinstance(number, torch.SymInt) else int(number)
+
+
 def is_number(value: Any) -> bool:
     """Whether a value is a number that a description can compute; truth values are not."""
     numbers = int | float | torch.SymInt | torch.SymFloat

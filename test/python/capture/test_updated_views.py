@@ -119,3 +119,31 @@ def test_places_in_a_copy_that_lies_as_its_source(scatter):
     x = torch.arange(40.0)[3:33].view(6, 5)
     compiled = torch.compile(function, backend=anabranch.anabranch)
     assert torch.equal(compiled(x), function(x))
+
+
+# Views whose elements share memory.
+SHARED = {
+    "expand": lambda x: x.expand(2, *x.shape),
+    "expanded part": lambda x: x[:, 1:2].expand(-1, 3, -1),
+    "windows": lambda x: x.unfold(0, 3, 1),
+}
+
+
+@pytest.mark.parametrize("view", SHARED)
+@pytest.mark.parametrize("lie", LIES)
+def test_views_that_share_elements_of_an_updated_argument(view, lie):
+    """The matrix of a view runs in a part of the graph beside PyTorch's operator."""
+    torch._dynamo.reset()
+
+    def function(x):
+        x.diagonal(0, -2, -1).add_(1)
+        shared = SHARED[view](x)
+        return shared, torch.special.i1(shared @ shared.mT / 1000)
+
+    ours, theirs = argument(LIES[lie], 1), argument(LIES[lie], 1)
+    got = torch.compile(function, backend=anabranch.anabranch, dynamic=True)(ours)
+    wanted = function(theirs)
+    assert torch.equal(ours, theirs)
+    assert torch.equal(got[0], wanted[0])
+    assert got[0].stride() == wanted[0].stride()
+    torch.testing.assert_close(got[1], wanted[1])
