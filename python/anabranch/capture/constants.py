@@ -73,12 +73,14 @@ def _layout_guard(weights: _C.FrozenWeights) -> Callable[..., None]:
     executable follows new values by itself; other sizes need another trace."""
 
     def FROZEN_LAYOUT(builder: Any, guard: Any) -> None:
-        text = ["the frozen weights lie as those that were compiled"]
-        manager = builder.get_guard_manager(guard)
-        try:
-            manager.add_lambda_guard(weights, text, guard.user_stack)
-        except TypeError:  # this PyTorch's guards have no stack
-            manager.add_lambda_guard(weights, text)
+        # Dynamo may skip the guards of a module whose attributes are those of the last
+        # call (`use_recursive_dict_tags_for_guards`), and a weight's `data` is no
+        # attribute. Guards at the end run at each call.
+        builder.guard_manager.root.add_epilogue_lambda_guard(
+            weights,
+            ["the frozen weights lie as those that were compiled"],
+            guard.user_stack,
+        )
 
     return FROZEN_LAYOUT
 
