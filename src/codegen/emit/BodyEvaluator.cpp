@@ -35,6 +35,22 @@ SmallVector<Lanes> BodyEvaluator::run(Block &block, ArrayRef<Lanes> arguments) {
   return results;
 }
 
+Lanes BodyEvaluator::runForLast(Block &block, ArrayRef<Lanes> arguments) {
+  for (auto [argument, value] : llvm::zip(block.getArguments(), arguments))
+    values[argument] = value;
+  Value last = block.getTerminator()->getOperands().back();
+  llvm::SmallDenseSet<Value, 16> needed{last};
+  for (Operation &op : llvm::reverse(block.without_terminator()))
+    if (llvm::any_of(op.getResults(),
+                     [&](Value result) { return needed.contains(result); }))
+      needed.insert(op.operand_begin(), op.operand_end());
+  for (Operation &op : block.without_terminator())
+    if (llvm::any_of(op.getResults(),
+                     [&](Value result) { return needed.contains(result); }))
+      evaluate(op);
+  return lanesOf(last);
+}
+
 Lanes BodyEvaluator::lanesOf(Value operand) {
   auto found = values.find(operand);
   return found != values.end() ? found->second : elements.scalar(operand);

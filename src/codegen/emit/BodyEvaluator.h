@@ -27,6 +27,8 @@ public:
   /// The values that the block yields for these arguments.
   mlir::SmallVector<Lanes> run(mlir::Block &block,
                                mlir::ArrayRef<Lanes> arguments);
+  /// The last of them, from the operations that it depends on alone.
+  Lanes runForLast(mlir::Block &block, mlir::ArrayRef<Lanes> arguments);
 
 private:
   ElementSource &elements;

@@ -155,6 +155,11 @@ SmallVector<Lanes> Evaluator::evaluateRegion(Block &block,
   return BodyEvaluator(elements, {}, status).run(block, arguments);
 }
 
+Lanes Evaluator::evaluateLast(Block &block, ArrayRef<Lanes> arguments) {
+  EvaluatedElements elements(*this);
+  return BodyEvaluator(elements, {}, status).runForLast(block, arguments);
+}
+
 Lanes Evaluator::scalar(Value operand) {
   if (Value scalar = function.scalar(operand))
     return Lanes::uniform(scalar);

@@ -45,6 +45,8 @@ public:
   /// The values that a single-block region yields for these arguments.
   mlir::SmallVector<Lanes> evaluateRegion(mlir::Block &block,
                                           mlir::ArrayRef<Lanes> arguments);
+  /// The last of these values alone, without checks that it does not depend on.
+  Lanes evaluateLast(mlir::Block &block, mlir::ArrayRef<Lanes> arguments);
 
   /// Binds `tensor` to the accessor until the innermost scope ends.
   using Accessor = std::function<Lanes(mlir::ArrayRef<Lanes> index)>;

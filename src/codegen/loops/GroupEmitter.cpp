@@ -32,18 +32,18 @@ void GroupEmitter::emitTile(Value tile) {
 void GroupEmitter::emitOuterLoops(const TilePart &part) {
   APInt one;
   bool single = matchPattern(grid.outerSize, m_ConstantInt(&one)) && one == 1;
-  if (single) {
+  if (single || group.rangedLoop >= 0) {
     if (group.laneLoop >= 0)
       return emitLaneLoop(part);
     LaneBuilder::Scope scope(lanes);
-    return emitPosition();
+    return emitPosition(part);
   }
   lanes.loop(part.firstOuter, part.lastOuter, 1, [&](Value number) {
     setOuterLoops(number);
     if (group.laneLoop >= 0)
       emitLaneLoop(part);
     else
-      emitPosition();
+      emitPosition(part);
   });
 }
 
@@ -65,6 +65,10 @@ void GroupEmitter::setOuterLoops(Value number) {
 }
 
 void GroupEmitter::emitLaneLoop(const TilePart &part) {
+  if (group.lanesInside) {
+    LaneBuilder::Scope scope(lanes);
+    return emitPosition(part);
+  }
   APInt size;
   bool isExact = matchPattern(grid.laneSize, m_ConstantInt(&size)) &&
                  size.getSExtValue() % group.width == 0;
@@ -72,7 +76,7 @@ void GroupEmitter::emitLaneLoop(const TilePart &part) {
                      operations() > longBody};
   vectors.emit(lanes, {}, [&](Lanes index, ValueRange) {
     context.setShared(group.sharedLoops[group.laneLoop], index);
-    auto position = [&] { emitPosition(); };
+    auto position = [&] { emitPosition(part); };
     if (group.blockLoop >= 0)
       PositionBlock(context, position).emit();
     else
@@ -88,8 +92,9 @@ int64_t GroupEmitter::operations() const {
   return total;
 }
 
-/// Emits the nests of one position, level by level.
-void GroupEmitter::emitPosition() {
+/// Emits the nests of one position, level by level. The part has the lanes of
+/// nests that run them inside.
+void GroupEmitter::emitPosition(const TilePart &part) {
   for (size_t i = 0; i < group.nests.size();) {
     unsigned level = group.nests[i]->level;
     SmallVector<LoopNest *> nests;
@@ -98,7 +103,7 @@ void GroupEmitter::emitPosition() {
         nests.push_back(group.nests[i]);
     for (FusedNests &fused : fuseNests(context.model, group, nests)) {
       if (fused.members[0]->kind == LoopNest::Kind::Scatter)
-        ScatterEmitter(context, storage, *fused.members[0]).emit();
+        ScatterEmitter(context, storage, *fused.members[0], part).emit();
       else
         FusedEmitter(context, storage, fused).emit();
     }

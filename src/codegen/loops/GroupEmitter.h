@@ -33,7 +33,7 @@ private:
   void emitOuterLoops(const TilePart &part);
   void setOuterLoops(mlir::Value number);
   void emitLaneLoop(const TilePart &part);
-  void emitPosition();
+  void emitPosition(const TilePart &part);
   int64_t operations() const;
 };
 

@@ -113,13 +113,16 @@ static void footprintOfGroup(const NestGroup &group,
     SmallVector<IndexRange> loops, index;
     for (const LoopNest::Loop &loop : nest->loops)
       loops.push_back(loop.shared < 0 ? whole(loop.size) : shared[loop.shared]);
+    if (group.rangedLoop >= 0) {
+      TileGrid grid = makeGrid(body.function, group);
+      TilePart part = partOf(body.function.lanes, grid, tile);
+      loops[group.rangedLoop] =
+          footprint.ranges.between(part.firstOuter, part.lastOuter);
+    }
     footprint.reads(nest->reads, loops);
     int64_t rank = cast<RankedTensorType>(nest->value.getType()).getRank();
-    // An index that data decides may be anywhere.
     for (int64_t i = 0; i < rank; ++i)
-      index.push_back(nest->kind == LoopNest::Kind::Scatter
-                          ? whole({nest->value, i})
-                          : loops[nest->resultLoops[i]]);
+      index.push_back(loops[nest->resultLoops[i]]);
     for (const Destination &destination : nest->destinations)
       footprint.writes(destination, index);
   }

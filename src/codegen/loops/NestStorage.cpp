@@ -53,7 +53,6 @@ ArrayRef<Buffer> NestStorage::targetsOf(const LoopNest &nest) const {
   return found == targets.end() ? ArrayRef<Buffer>() : found->second;
 }
 
-/// The index of an element in the nest's scratch memory.
 Point NestStorage::scratchIndex(const LoopNest &nest, ArrayRef<Lanes> index) {
   Point point = llvm::to_vector(index);
   for (auto [dim, loop] : llvm::enumerate(nest.resultLoops))

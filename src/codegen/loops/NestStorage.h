@@ -28,8 +28,10 @@ public:
 
   /// The parts of the results' memory that the nest writes.
   llvm::ArrayRef<Buffer> targetsOf(const LoopNest &nest) const;
-  /// The scratch memory of a value.
+  /// The scratch memory of a value, and the index of an element of its nest in
+  /// it.
   Buffer scratchOf(mlir::Value value) const { return scratch.lookup(value); }
+  Point scratchIndex(const LoopNest &nest, llvm::ArrayRef<Lanes> index);
 
 private:
   LoopContext &context;
@@ -38,7 +40,6 @@ private:
   llvm::DenseMap<mlir::Value, Buffer> scratch;
 
   void addScratch(const ScratchPart &part, mlir::Value scratchPointer);
-  Point scratchIndex(const LoopNest &nest, llvm::ArrayRef<Lanes> index);
 };
 
 } // namespace codegen

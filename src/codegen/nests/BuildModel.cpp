@@ -9,6 +9,7 @@
 
 #include "codegen/nests/BlockChoice.h"
 #include "codegen/nests/LaneChoice.h"
+#include "codegen/nests/ScatterDims.h"
 #include "codegen/nests/SharedLoops.h"
 #include "ir/Anabranch.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -41,6 +42,7 @@ private:
   LoopNest *add(LoopNest::Kind kind, Operation *op, Value value);
   LogicalResult addReduction(linalg::GenericOp op);
   void addTensorLoops(LoopNest &nest, Value tensor);
+  void addScatter(ir::ScatterOp op);
   bool addTemporary();
   unsigned level(LoopNest *nest);
   unsigned ready(LoopNest *nest);
@@ -63,6 +65,23 @@ void ModelBuilder::addTensorLoops(LoopNest &nest, Value tensor) {
     nest.loops.push_back({{tensor, i}, true});
     nest.resultLoops.push_back(i);
   }
+}
+
+/// A dimension of the result of which each part is updated from the same part
+/// of the updates is parallel. At least one loop stays serial, so that the
+/// result has a place.
+void ModelBuilder::addScatter(ir::ScatterOp op) {
+  LoopNest *nest = add(LoopNest::Kind::Scatter, op, op.getResult());
+  addTensorLoops(*nest, op.getResult());
+  SmallVector<std::optional<unsigned>> dims = updatedAlong(op);
+  bool isSerial = false;
+  for (auto [loop, dim] : llvm::zip(nest->loops, dims)) {
+    loop.parallel =
+        dim && model.sizes->equal(loop.size, {op.getUpdates(), *dim});
+    isSerial |= !loop.parallel;
+  }
+  if (!isSerial && !nest->loops.empty())
+    nest->loops.front().parallel = false;
 }
 
 LogicalResult ModelBuilder::addReduction(linalg::GenericOp op) {
@@ -123,7 +142,7 @@ LogicalResult ModelBuilder::addOperations() {
       addTensorLoops(*nest, scan.getInput());
       nest->loops[scan.getDimension()].parallel = false;
     } else if (auto scatter = dyn_cast<ir::ScatterOp>(op)) {
-      add(LoopNest::Kind::Scatter, op, scatter.getResult());
+      addScatter(scatter);
     }
   }
   return success();
@@ -168,15 +187,21 @@ static void collectReduction(analysis::ReadCollector &collector,
 }
 
 static void collectScatter(analysis::ReadCollector &collector,
-                           ir::ScatterOp op) {
-  auto anything = [](Value tensor) {
-    int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
-    return SmallVector<analysis::SymbolicIndex>(rank);
-  };
-  collector.visit(op.getUpdates(), anything(op.getUpdates()));
-  collector.visit(op.getInit(), anything(op.getInit()));
+                           const LoopNest &nest) {
+  auto op = cast<ir::ScatterOp>(nest.op);
+  SmallVector<analysis::SymbolicIndex> target = collector.identity();
+  collector.visit(op.getInit(), target);
+  // The serial loops go over the result; where updates are read meanwhile is
+  // not known.
   Block &body = op.getBody().front();
-  SmallVector<analysis::SymbolicIndex> arguments(body.getNumArguments());
+  analysis::SymbolicIndex anywhere{AffineExpr(),
+                                   llvm::SmallBitVector(nest.loops.size())};
+  SmallVector<analysis::SymbolicIndex> arguments(body.getNumArguments(),
+                                                 anywhere);
+  for (auto [loop, dim] : llvm::enumerate(updatedAlong(op)))
+    if (nest.loops[loop].parallel)
+      arguments[*dim] = target[loop];
+  collector.visit(op.getUpdates(), ArrayRef(arguments).drop_back(2));
   collector.visitRegion(body, arguments, {});
 }
 
@@ -193,7 +218,7 @@ void ModelBuilder::collectReads() {
       collector.visit(cast<ir::ScanOp>(nest->op).getInput(),
                       collector.identity());
     } else if (nest->kind == LoopNest::Kind::Scatter) {
-      collectScatter(collector, cast<ir::ScatterOp>(nest->op));
+      collectScatter(collector, *nest);
     } else if (auto generic = nest->value.getDefiningOp<linalg::GenericOp>();
                generic && nest->kind == LoopNest::Kind::Temporary) {
       SmallVector<analysis::SymbolicIndex> point(nest->loops.size());
@@ -298,6 +323,7 @@ LogicalResult ModelBuilder::assignLevels() {
             nest->loops.size() == temporary->loops.size() &&
             nest->kind != LoopNest::Kind::Temporary &&
             nest->kind != LoopNest::Kind::Scan &&
+            nest->kind != LoopNest::Kind::Scatter &&
             (!first || nest->level < first->level))
           first = nest.get();
     if (!first)

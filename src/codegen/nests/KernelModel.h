@@ -47,7 +47,7 @@ struct LoopNest {
     int shared = -1; ///< the group's shared dimension; -1: none
   };
   llvm::SmallVector<Loop> loops;
-  /// Reduce, Scan: the loop of each dimension of the result.
+  /// Reduce, Scan, Scatter: the loop of each dimension of the result.
   llvm::SmallVector<unsigned> resultLoops;
   analysis::Reads reads;
   /// Where this value is written, besides the nests that read it.
@@ -108,6 +108,12 @@ struct NestGroup {
   bool interleavesStores = false;
   /// True if an access goes to another cache line in each lane.
   bool strided = false;
+  /// The group is one scatter, which runs the lane loop inside its own loops:
+  /// it goes through its tensors row by row.
+  bool lanesInside = false;
+  /// The group is one scatter without shared loops. Each tile has a range of
+  /// this loop of it; -1: none.
+  int rangedLoop = -1;
 };
 
 struct KernelModel {

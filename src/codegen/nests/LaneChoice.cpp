@@ -14,6 +14,7 @@
 
 #include "codegen/nests/BlockChoice.h"
 #include "codegen/nests/Combiner.h"
+#include "codegen/nests/ScatterTiles.h"
 #include "codegen/nests/StrideClass.h"
 
 using namespace mlir;
@@ -214,6 +215,8 @@ static void widenLanes(const KernelModel &model, NestGroup &group,
 void chooseLanes(const KernelModel &model, NestGroup &group,
                  const TargetInfo &target) {
   group.width = target.lanes(widestElement(group));
+  if (chooseScatterTiles(model, group))
+    return;
   double lowest = costOfGroup(model, group, -1);
   for (int loop = 0; loop < static_cast<int>(group.sharedLoops.size());
        ++loop) {

@@ -131,7 +131,8 @@ static std::optional<std::pair<LoopNest *, LoopNest *>>
 meeting(KernelModel &model, ArrayRef<LoopNest *> a, ArrayRef<LoopNest *> b) {
   for (LoopNest *left : a)
     for (LoopNest *right : b)
-      if (!left->loops.empty() && sameLoops(model, *left, *right))
+      if (!left->loops.empty() && left->kind != LoopNest::Kind::Scatter &&
+          sameLoops(model, *left, *right))
         return std::make_pair(left, right);
   return std::nullopt;
 }
@@ -294,7 +295,9 @@ bool canJoin(const KernelModel &model, const LoopNest &nest, unsigned outer,
              unsigned inner) {
   if (nest.loops[outer].parallel != nest.loops[inner].parallel)
     return false;
-  if (nest.kind == LoopNest::Kind::Scan &&
+  bool hasOrder = nest.kind == LoopNest::Kind::Scan ||
+                  nest.kind == LoopNest::Kind::Scatter;
+  if (hasOrder &&
       (!nest.loops[outer].parallel || !nest.loops[inner].parallel))
     return false;
   if (nest.reads.numbered.test(outer) || nest.reads.numbered.test(inner))

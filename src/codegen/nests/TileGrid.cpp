@@ -7,7 +7,7 @@
 
 #include "codegen/nests/TileGrid.h"
 
-#include "ir/Anabranch.h"
+#include "codegen/nests/ScatterTiles.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -24,15 +24,16 @@ static constexpr int64_t byteCost = 8;
 /// lines stay in the first-level cache until the next position needs their
 /// other elements.
 static constexpr int64_t stridedLanes = 128;
+/// A tile of a scatter looks at the updates of all tiles, which costs so much
+/// for each. It may cost an eighth of the tile.
+static constexpr int64_t lookCost = 256;
+static constexpr int64_t mostRanges = 32;
+/// Bytes of each row in a tile that goes through rows: enough for the
+/// prefetcher.
+static constexpr int64_t rowBytes = 512;
 
 SmallVector<unsigned> innerDims(const LoopNest &nest) {
   SmallVector<unsigned> dims;
-  if (nest.kind == LoopNest::Kind::Scatter) {
-    int64_t rank = cast<RankedTensorType>(nest.value.getType()).getRank();
-    for (int64_t i = 0; i < rank; ++i)
-      dims.push_back(i);
-    return dims;
-  }
   for (auto [dim, loop] : llvm::enumerate(nest.resultLoops))
     if (nest.loops[loop].shared < 0)
       dims.push_back(dim);
@@ -53,6 +54,21 @@ bool needsScratch(const LoopNest &nest) {
   return nest.isRead && nest.destinations.empty() && !innerDims(nest).empty();
 }
 
+/// How often the nest's body runs for each position of the shared loops: for
+/// each element of the result and, in a scatter, for each update.
+static Value pointsPerPosition(KernelFunction &function, const LoopNest &nest) {
+  LaneBuilder &lanes = function.lanes;
+  Value points = lanes.index(1);
+  for (unsigned loop : nest.innerLoops()) {
+    analysis::DimOf size = nest.loops[loop].size;
+    points = lanes.mulIndex(points, function.dim(size.tensor, size.dimension));
+  }
+  if (nest.kind != LoopNest::Kind::Scatter)
+    return points;
+  return lanes.addIndex(
+      points, updatesPerPosition(function, nest, /*countRows=*/false));
+}
+
 /// The cost of one position of the outer loops, at least one.
 static Value costPerPosition(KernelFunction &function, const NestGroup &group) {
   LaneBuilder &lanes = function.lanes;
@@ -64,11 +80,7 @@ static Value costPerPosition(KernelFunction &function, const NestGroup &group) {
           byteCost * elementBytes(getElementTypeOrSelf(read.tensor.getType()));
     point += nest->destinations.size() * byteCost *
              elementBytes(getElementTypeOrSelf(nest->value.getType()));
-    Value points = lanes.index(1);
-    for (unsigned loop : nest->innerLoops())
-      points = lanes.mulIndex(points,
-                              function.dim(nest->loops[loop].size.tensor,
-                                           nest->loops[loop].size.dimension));
+    Value points = pointsPerPosition(function, *nest);
     total = lanes.addIndex(total, lanes.mulIndex(points, lanes.index(point)));
   }
   return lanes.maxIndex(total, lanes.index(1));
@@ -99,7 +111,31 @@ Value sizeOf(KernelFunction &function, const NestGroup &group,
   return size;
 }
 
+/// Cuts the loop of which tiles have ranges. There is at least one tile, which
+/// checks the indices.
+static TileGrid makeRanges(KernelFunction &function, const NestGroup &group) {
+  LaneBuilder &lanes = function.lanes;
+  const LoopNest &nest = *group.nests.front();
+  analysis::DimOf size = nest.loops[group.rangedLoop].size;
+  TileGrid grid;
+  Value one = lanes.index(1);
+  grid.outerSize = function.dim(size.tensor, size.dimension);
+  grid.laneTiles = one;
+  Value looks = updatesPerPosition(function, nest, /*countRows=*/true);
+  Value cost = lanes.maxIndex(lanes.mulIndex(looks, lanes.index(8 * lookCost)),
+                              lanes.index(tileCost));
+  Value ranges = lanes.divIndex(costPerPosition(function, group), cost);
+  ranges = lanes.minIndex(lanes.maxIndex(ranges, one), lanes.index(mostRanges));
+  grid.outerPerTile =
+      lanes.maxIndex(lanes.ceilDivIndex(grid.outerSize, ranges), one);
+  grid.tiles = lanes.maxIndex(
+      lanes.ceilDivIndex(grid.outerSize, grid.outerPerTile), one);
+  return grid;
+}
+
 TileGrid makeGrid(KernelFunction &function, const NestGroup &group) {
+  if (group.rangedLoop >= 0)
+    return makeRanges(function, group);
   LaneBuilder &lanes = function.lanes;
   TileGrid grid;
   Value one = lanes.index(1);
@@ -120,6 +156,10 @@ TileGrid makeGrid(KernelFunction &function, const NestGroup &group) {
   grid.laneTiles = one;
   if (grid.laneSize) {
     int64_t step = group.width * 4 / group.vectors;
+    if (group.lanesInside) {
+      Type element = getElementTypeOrSelf(group.nests[0]->value.getType());
+      step = std::max(step, rowBytes / elementBytes(element));
+    }
     Value chunk = lanes.divIndex(target, perPosition);
     if (group.strided)
       chunk = lanes.minIndex(chunk, lanes.index(stridedLanes));

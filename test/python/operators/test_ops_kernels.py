@@ -210,6 +210,42 @@ def test_scattered_rows(cpu, size, dtype):
     )
 
 
+# Of a tensor of 600 x 675, with indices and updates of 450 x 675. Tiles have rows,
+# ranges of rows, or columns.
+SCATTERS = {
+    "rows": lambda x, i, v: x.index_add(0, i[:, 0], v),
+    "rows in place": lambda x, i, v: x.clone().index_copy_(0, i[:1, 0], v[:1]),
+    "rows of each column": lambda x, i, v: x.scatter_add(0, i, v),
+    "columns": lambda x, i, v: x.t().contiguous().index_add(1, i[:, 0], v.t()),
+    "columns of each row": lambda x, i, v: x.t().scatter_add(1, i.t(), v.t()),
+    "heads": lambda x, i, v: x.view(-1, 9, 75).index_add(
+        0, i[:, 1], v.view(-1, 9, 75)
+    ),
+    "batches": lambda x, i, v: x.view(3, 200, 675).index_add(
+        1, i[:150, 1] % 200, v.view(3, 150, 675)
+    ),
+    "few columns": lambda x, i, v: x.scatter(0, i[:, :5], 2),
+    "pairs": lambda x, i, v: x.index_put((i, i % 600), v, accumulate=True),
+    "extremes": lambda x, i, v: x.scatter_reduce(0, i, v, "amax", include_self=False),
+    "classes": lambda x, i, v: torch.nn.functional.one_hot(i[:, :9], 600) + 1,
+    "order": lambda x, i, v: x[:90, :80].sort(1).values,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("name", SCATTERS)
+def test_scatters_in_many_tiles(cpu, name, dtype):
+    """Updates of one element keep their order, whichever tile they belong to. Sums of
+    small integers are exact in any order."""
+    x, updates = values(dtype, 600, 675).round(), values(dtype, 450, 675).round()
+    index = torch.randint(0, 600, (450, 675))
+    for dynamic in (False, True):
+        torch._dynamo.reset()
+        function = torch.compile(SCATTERS[name], backend=anabranch, dynamic=dynamic)
+        expected = SCATTERS[name](x, index, updates)
+        assert torch.equal(function(x, index, updates), expected)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_extremes_are_nan_where_an_element_is(cpu, dtype):
     x = values(dtype, 40, 100)

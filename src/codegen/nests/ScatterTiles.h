@@ -1,0 +1,37 @@
+//===- ScatterTiles.h - how a scatter is cut into tiles ---------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A scatter that is a group of its own, and writes results, goes through its
+// tensors row by row. Its tiles are, of the first that holds:
+//
+// 1. positions of the shared loops outside of the first serial loop;
+// 2. ranges of the first serial loop, if an update is a whole row there: each
+//    tile copies its rows, and skips the updates of other rows;
+// 3. ranges of a shared loop whose elements are neighbours in memory.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_NESTS_SCATTERTILES_H
+#define ANABRANCH_CODEGEN_NESTS_SCATTERTILES_H
+
+#include "codegen/nests/TileGrid.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// Chooses the tiles of such a group. Returns false for other groups.
+bool chooseScatterTiles(const KernelModel &model, NestGroup &group);
+
+/// The number of updates that a tile looks at, for each position of the shared
+/// loops. A row of neighbours is one.
+mlir::Value updatesPerPosition(KernelFunction &function, const LoopNest &nest,
+                               bool countRows);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_NESTS_SCATTERTILES_H
