@@ -14,7 +14,7 @@ from torch._dynamo.source import GlobalStateSource
 from torch._guards import TracingContext
 
 from . import _C
-from .capture import number_arguments, observer, overlap, sharing
+from .capture import number_arguments, observer, overlap, quiet_code, sharing
 from .capture.aot import aot
 from .capture.eager_graph import run_eagerly
 from .capture.handmade import complete
@@ -85,6 +85,7 @@ def anabranch(
         call = sharing.watch(module, example_inputs, compile_all, settings.explain)
     else:
         call = compile_all()
+    quiet_code.begin()
     return number_arguments.as_traced(call, module, example_inputs)
 
 

@@ -369,7 +369,7 @@ class CachedMethod:
     def _compile(
         self, args: Any, kwargs: Any, entry: cache.Entry | None, identity: str
     ) -> Any:
-        from .dynamo import NotCacheable, quiet_bytecode
+        from .dynamo import NotCacheable
         from .recorder import Recorder
 
         module = self.method.__self__
@@ -377,7 +377,7 @@ class CachedMethod:
             recorder = Recorder(self.method, folder)
             compiled = self._torch_compile()
             known = bind(self.method.__func__, module, args, kwargs)
-            with recorder.listening(), quiet_bytecode():
+            with recorder.listening():
                 result = compiled(*args, **kwargs)
             self._run, self._saved = self._without_self(compiled), True
             try:

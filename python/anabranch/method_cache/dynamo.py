@@ -104,18 +104,6 @@ def translations(
             handle.remove()
 
 
-@contextlib.contextmanager
-def quiet_bytecode() -> Iterator[None]:
-    """Inside the block, Dynamo makes code that does not measure its own time."""
-    import torch._dynamo.config as settings
-
-    if not hasattr(settings, "record_runtime_overhead"):
-        yield
-        return
-    with settings.patch(record_runtime_overhead=False):
-        yield
-
-
 def guarded_names(context: Any) -> tuple[list[str], list[str]]:
     """The sources that the guards of a TracingContext compare: first by value, then by
     identity. Their names are expressions that `Source` parses. NotCacheable: there is a

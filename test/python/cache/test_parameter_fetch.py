@@ -7,6 +7,7 @@ import dis
 import pytest
 import torch
 
+from anabranch.capture import quiet_code
 from anabranch.method_cache import dynamo, parameter_fetch
 from anabranch.method_cache.source import Source, look_up
 
@@ -46,6 +47,7 @@ def traced(module, *arguments):
     def backend(graph, _):
         nodes = graph.graph.find_nodes(op="placeholder")
         sources[:] = [dynamo.name_of(n.meta["grapharg"].source) for n in nodes]
+        quiet_code.begin()
         return graph.forward
 
     with dynamo.translations(lambda old, new: codes.append(new)):
@@ -62,8 +64,7 @@ def test_the_module_alone_is_passed_for_what_it_holds() -> None:
     module = Many()
     x, others = torch.randn(2, 4), {"a": torch.randn(4), "b": torch.randn(4)}
     function = Many.method
-    with dynamo.quiet_bytecode():
-        code, name, sources = traced(module, x, others)
+    code, name, sources = traced(module, x, others)
     places = [Source.parse(source, function).place for source in sources]
     found = {
         number: look_up(module, place.path)
@@ -103,8 +104,7 @@ def test_any_argument_may_be_left_out(kind) -> None:
     """Temporaries stay if code after the call, or another argument, reads them."""
     module = kind()
     x, others = torch.randn(2, 4), {"a": torch.randn(4), "b": torch.randn(4)}
-    with dynamo.quiet_bytecode():
-        code, name, sources = traced(module, x, others)
+    code, name, sources = traced(module, x, others)
     function = kind.method
     graph = function.__globals__[name]
     expected = [value.clone() for value in call(code, function, module, x, others)]
