@@ -18,7 +18,8 @@
 #ifndef ANABRANCH_CODEGEN_NESTS_SCATTERTILES_H
 #define ANABRANCH_CODEGEN_NESTS_SCATTERTILES_H
 
-#include "codegen/nests/TileGrid.h"
+#include "codegen/emit/KernelFunction.h"
+#include "codegen/nests/KernelModel.h"
 
 namespace anabranch {
 namespace codegen {

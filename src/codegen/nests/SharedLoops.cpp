@@ -295,10 +295,9 @@ bool canJoin(const KernelModel &model, const LoopNest &nest, unsigned outer,
              unsigned inner) {
   if (nest.loops[outer].parallel != nest.loops[inner].parallel)
     return false;
-  bool hasOrder = nest.kind == LoopNest::Kind::Scan ||
-                  nest.kind == LoopNest::Kind::Scatter;
-  if (hasOrder &&
-      (!nest.loops[outer].parallel || !nest.loops[inner].parallel))
+  bool hasOrder =
+      nest.kind == LoopNest::Kind::Scan || nest.kind == LoopNest::Kind::Scatter;
+  if (hasOrder && (!nest.loops[outer].parallel || !nest.loops[inner].parallel))
     return false;
   if (nest.reads.numbered.test(outer) || nest.reads.numbered.test(inner))
     return false;

@@ -27,7 +27,7 @@ static constexpr int64_t stridedLanes = 128;
 /// A tile of a scatter looks at the updates of all tiles, which costs so much
 /// for each. It may cost an eighth of the tile.
 static constexpr int64_t lookCost = 256;
-static constexpr int64_t mostRanges = 32;
+static constexpr int64_t mostRanges = 8;
 /// Bytes of each row in a tile that goes through rows: enough for the
 /// prefetcher.
 static constexpr int64_t rowBytes = 512;

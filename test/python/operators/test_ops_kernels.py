@@ -218,9 +218,7 @@ SCATTERS = {
     "rows of each column": lambda x, i, v: x.scatter_add(0, i, v),
     "columns": lambda x, i, v: x.t().contiguous().index_add(1, i[:, 0], v.t()),
     "columns of each row": lambda x, i, v: x.t().scatter_add(1, i.t(), v.t()),
-    "heads": lambda x, i, v: x.view(-1, 9, 75).index_add(
-        0, i[:, 1], v.view(-1, 9, 75)
-    ),
+    "heads": lambda x, i, v: x.view(-1, 9, 75).index_add(0, i[:, 1], v.view(-1, 9, 75)),
     "batches": lambda x, i, v: x.view(3, 200, 675).index_add(
         1, i[:150, 1] % 200, v.view(3, 150, 675)
     ),

@@ -256,24 +256,24 @@ inline FootprintCase scatterCase(const char *name, std::string target,
   std::string x = "tensor<" + target + "xf32>";
   std::string v = "tensor<" + updates + "xf32>";
   std::string i = "tensor<" + indices + "xi64>";
-  return footprintCase(
-      name, "(%x: " + x + ", %i: " + i + ", %v: " + v + ") -> " + x,
-      R"mlir(
+  return footprintCase(name,
+                       "(%x: " + x + ", %i: " + i + ", %v: " + v + ") -> " + x,
+                       R"mlir(
   %c0 = arith.constant 0 : index
   %n = arith.constant 50 : index
   %r = anabranch.scatter %v into %x {
   ^bb0(%p: index, %q: index, %cur: f32, %u: f32):
     %j = tensor.extract %i[)mlir" +
-          at + "] : " + i + R"mlir(
+                           at + "] : " + i + R"mlir(
     %k = arith.index_cast %j : i64 to index
     %ok = arith.cmpi ult, %k, %n : index
     anabranch.check %ok, 1
     %s = arith.select %ok, %k, %c0 : index
     %new = arith.addf %cur, %u : f32
     anabranch.yield )mlir" +
-          position + R"mlir(, %new : index, index, f32
-  } : )mlir" +
-          v + " into " + x + " -> " + x + "\n  return %r : " + x + "\n");
+                           position + R"mlir(, %new : index, index, f32
+  } : )mlir" + v + " into " +
+                           x + " -> " + x + "\n  return %r : " + x + "\n");
 }
 
 /// Rows of a table, chosen by data.
