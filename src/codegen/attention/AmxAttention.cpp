@@ -1,4 +1,4 @@
-//===- AmxAttention.cpp - attention of bf16 in AMX registers --------------===//
+//===- AmxAttention.cpp - attention in AMX registers ----------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -27,7 +27,8 @@ void AmxAttention::makeBlocks() {
                  /*isTall=*/rows > AmxBlock::rows / 2,
                  /*reusesRight=*/true,
                  /*sumStride=*/attention.blocking.keys,
-                 /*rightStep=*/columns};
+                 /*rightStep=*/columns,
+                 /*reusesLeft=*/attention.blocking.hasParts()};
   scores.emplace(lanes, shape, lanes.index(rows));
   output.emplace(scores->withSums(attention.blocking.valueHead));
 }
@@ -54,7 +55,12 @@ void AmxAttention::multiply(AmxBlock &block, const Product &product) {
     Value right = memory.pointerTo(
         product.right,
         lanes.mulIndex(step, lanes.index(AmxBlock::words * columns)));
-    block.addWords(left, stride, right);
+    if (!attention.blocking.hasParts())
+      return block.addWords(left, stride, right);
+    int64_t parts = attention.blocking.parts, bytes = memory.elementBytes();
+    block.addParts(
+        left, stride, right,
+        {parts, product.leftPart * bytes, parts, product.rightPart * bytes});
   });
   block.store(product.sums);
 }
@@ -73,7 +79,8 @@ void AmxAttention::score(const AttentionContext::RowBlock &rows,
   lanes.loop(lanes.index(0), keys.count, columns, [&](Value column) {
     Value right = memory.pointerTo(
         scratch.keys, lanes.mulIndex(column, lanes.index(headWords)));
-    multiply(*scores, {left, headWords, right,
+    multiply(*scores, {left, headWords, attention.blocking.queryWords(), right,
+                       attention.blocking.keyWords(),
                        lanes.index(attention.blocking.head / stepDepths),
                        memory.pointerTo(scratch.scores, column),
                        /*continues=*/false});
@@ -95,7 +102,8 @@ void AmxAttention::mix(const AttentionContext::RowBlock &rows,
             scratch.values, lanes.mulIndex(column, lanes.index(keyWords)));
         Value sums =
             memory.pointerTo(scratch.output, lanes.addIndex(start, column));
-        multiply(*output, {scratch.weights, keyWords, right, steps, sums,
+        multiply(*output, {scratch.weights, keyWords, blocking.weightWords(),
+                           right, blocking.valueWords(), steps, sums,
                            /*continues=*/true});
       });
 }

@@ -1,4 +1,4 @@
-//===- AmxAttention.h - attention of bf16 in AMX registers ------*- C++ -*-===//
+//===- AmxAttention.h - attention in AMX registers --------------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // Keys and values of a block are copied once for all queries of the tile, to
-// panels in the layout of AMX registers (AmxBlock.h). A word holds two
-// neighbours along the depth, which is the head for the scores and the keys for
-// the output.
+// panels in the layout of AMX registers (AmxBlock.h). A word holds two elements
+// along the depth, which is the head for the scores and the keys for the
+// output. Queries, keys and values of f32, and the weights, are sums of three
+// bf16, and the registers multiply these parts (FloatParts.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +30,6 @@ public:
   explicit AmxAttention(AttentionContext &attention)
       : BlockProducts(attention), packing(attention) {}
 
-  /// Copies the queries unscaled, as [query][head] with zeros behind the head.
   void begin() override;
   void prepare(const AttentionContext::KeyBlock &keys) override;
   void score(const AttentionContext::RowBlock &rows,
@@ -48,9 +48,10 @@ private:
   /// Rows of words times panels of `depth` words. Takes `steps` registers of
   /// the depth.
   struct Product {
-    mlir::Value left; ///< the first row
-    int64_t leftWords;
-    mlir::Value right; ///< the panel
+    mlir::Value left;            ///< the first row
+    int64_t leftWords, leftPart; ///< words of a row and of a part
+    mlir::Value right;           ///< the panel
+    int64_t rightPart;
     mlir::Value steps;
     mlir::Value sums;
     bool continues; ///< adds to the sums

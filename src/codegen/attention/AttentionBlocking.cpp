@@ -8,12 +8,22 @@
 #include "codegen/attention/AttentionBlocking.h"
 
 #include "codegen/microkernel/AmxBlock.h"
+#include "codegen/microkernel/FloatParts.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
 namespace anabranch {
 namespace codegen {
+
+static constexpr int64_t partsOfF32 = 3;
+/// Measured: cycles to copy an element of a key or a value, and each part of
+/// it, and to split a weight; and the share of the registers' rate that
+/// products of parts reach, relative to that of vectors.
+static constexpr double copyCycles = 0.3, partCycles = 0.33, splitCycles = 0.5,
+                        partShare = 0.65;
+/// The share of the vectors' cycles below which parts pay.
+static constexpr double leastGain = 0.9;
 
 /// The number of heads in a tile of few queries. All of them share their keys,
 /// so that these are read once, and they have at most `most` rows. Where this
@@ -38,22 +48,21 @@ static int64_t chooseGroup(ir::AttentionOp op, int64_t length, int64_t most) {
   return group;
 }
 
-/// Whether AMX registers can multiply the operands. An instruction of
-/// AVX512-BF16 turns weights into bf16.
-static bool isBF16(ir::AttentionOp op) {
-  auto isNarrow = [](Value value) {
-    return cast<RankedTensorType>(value.getType()).getElementType().isBF16();
-  };
-  return isNarrow(op.getQuery()) && isNarrow(op.getKey()) &&
-         isNarrow(op.getValue());
+/// Whether query, key and value have elements of one type.
+template <typename TypeT> static bool areAll(ir::AttentionOp op) {
+  return llvm::all_of(ValueRange{op.getQuery(), op.getKey(), op.getValue()},
+                      [](Value value) {
+                        auto type = cast<RankedTensorType>(value.getType());
+                        return isa<TypeT>(type.getElementType());
+                      });
 }
 
 /// Tiles have many queries, since each tile copies keys and values to the
-/// layout of AMX registers. Their weights and a block's scores stay in the
-/// first two levels of cache.
+/// layout of AMX registers; of parts, a copy takes longer. Their weights and a
+/// block's scores stay in the first two levels of cache.
 void AttentionBlocking::chooseAmx(ir::AttentionOp op) {
-  constexpr int64_t manyQueries = 128, someQueries = 64, enoughTiles = 16,
-                    mostKeys = 128, keysOfVectors = 64;
+  constexpr int64_t enoughTiles = 16, mostKeys = 128, keysOfVectors = 64;
+  int64_t manyQueries = hasParts() ? 256 : 128, someQueries = manyQueries / 2;
   usesAmx = true;
   usesDots = false;
   keyVectors = valueVectors = amxColumns / lanes;
@@ -76,6 +85,40 @@ void AttentionBlocking::chooseAmx(ir::AttentionOp op) {
                                                 keysOfVectors)));
   head = llvm::alignTo(head, amxColumns);
   valueHead = llvm::alignTo(valueHead, amxColumns);
+}
+
+AttentionBlocking AttentionBlocking::withoutParts() const {
+  constexpr int64_t rowsOfBlock = 8;
+  AttentionBlocking vectors = *this;
+  vectors.usesAmx = false;
+  vectors.parts = 1;
+  vectors.rows = rowsOfBlock;
+  vectors.scoreRows = queries;
+  return vectors;
+}
+
+/// Cycles that a query's products with a key take, and its share of the copies
+/// of that key and its value.
+double AttentionBlocking::cyclesOfScore(ir::AttentionOp op,
+                                        const TargetInfo &target) const {
+  int64_t length =
+      cast<RankedTensorType>(op.getQuery().getType()).getShape().end()[-2];
+  int64_t used =
+      ShapedType::isDynamic(length) ? queries : std::min(length, queries);
+  auto perQuery = [&](double cycles) {
+    return double(head + valueHead) * cycles /
+           double(std::max<int64_t>(used, 1));
+  };
+  if (!hasParts())
+    return perQuery(double(llvm::alignTo(used, rows)) /
+                        target.rate(Multiply::FmaF32) +
+                    copyCycles);
+  double rate = target.rate(Multiply::AmxBF16) * partShare;
+  return perQuery(double(llvm::alignTo(used, scoreRows) *
+                         productsOfParts(parts, parts)) /
+                      rate +
+                  double(parts) * partCycles) +
+         splitCycles;
 }
 
 AttentionBlocking AttentionBlocking::choose(ir::AttentionOp op,
@@ -113,7 +156,7 @@ AttentionBlocking AttentionBlocking::choose(ir::AttentionOp op,
   chosen.valueVectors = std::max<int64_t>(1, std::min(vectors, most));
   chosen.valueHead = llvm::alignTo(valueSize, chosen.valueColumns());
   chosen.usesDots =
-      target.avx512Bf16 && isBF16(op) &&
+      target.avx512Bf16 && areAll<BFloat16Type>(op) &&
       target.rate(Multiply::DotBF16) > target.rate(Multiply::FmaF32);
   if (chosen.usesDots)
     chosen.head = llvm::alignTo(chosen.head, perWord * chosen.lanes);
@@ -126,11 +169,18 @@ AttentionBlocking AttentionBlocking::choose(ir::AttentionOp op,
     chosen.valueHead = llvm::alignTo(valueSize, chosen.lanes);
     chosen.keys = llvm::alignTo(std::min(scoresAtOnce / chosen.rows, mostKeys),
                                 chosen.keyColumns());
-  } else if (target.amxBf16 && target.avx512Bf16 && isBF16(op)) {
-    chosen.chooseAmx(op);
-    return chosen;
   }
   chosen.scoreRows = chosen.queries;
+  if (chosen.isStreamed || !target.amxBf16 || !target.avx512Bf16)
+    return chosen;
+  AttentionBlocking amx = chosen;
+  if (areAll<Float32Type>(op))
+    amx.parts = partsOfF32;
+  amx.chooseAmx(op);
+  if (areAll<BFloat16Type>(op) ||
+      (amx.hasParts() && amx.cyclesOfScore(op, target) <
+                             leastGain * chosen.cyclesOfScore(op, target)))
+    return amx;
   return chosen;
 }
 

@@ -30,9 +30,11 @@ struct AttentionBlocking {
   /// registers.
   int64_t scoreRows;
   bool isStreamed = false; ///< keys and values are read in place
-  bool usesAmx = false;    ///< bf16 products in AMX registers
+  bool usesAmx = false;    ///< products in AMX registers
   bool usesDots = false;   ///< bf16 products by vdpbf16ps
   int64_t group = 1;       ///< heads of a tile, which share keys
+  /// Of an element that AMX registers multiply: three of f32 (FloatParts.h).
+  int64_t parts = 1;
 
   /// Columns of a block of AMX registers, and depths of one step.
   static constexpr int64_t amxColumns = 32;
@@ -41,6 +43,13 @@ struct AttentionBlocking {
   /// hold pairs of bf16.
   static constexpr int64_t perWord = 2;
   bool multipliesPairs() const { return usesAmx || usesDots; }
+  bool hasParts() const { return parts > 1; }
+
+  /// Words of a part in scratch memory.
+  int64_t queryWords() const { return inWords(queries * head); }
+  int64_t keyWords() const { return inWords(keys * head); }
+  int64_t valueWords() const { return inWords(keys * valueHead); }
+  int64_t weightWords() const { return inWords(scoreRows * keys); }
 
   int64_t keyColumns() const { return lanes * keyVectors; }
   int64_t valueColumns() const { return lanes * valueVectors; }
@@ -48,9 +57,15 @@ struct AttentionBlocking {
   int64_t keysOfStep() const { return std::min(keys, 4 * lanes); }
 
   static AttentionBlocking choose(ir::AttentionOp op, const TargetInfo &target);
+  /// The same tiles for vectors.
+  AttentionBlocking withoutParts() const;
 
 private:
+  int64_t inWords(int64_t elements) const {
+    return multipliesPairs() ? elements / perWord : elements;
+  }
   void chooseAmx(ir::AttentionOp op);
+  double cyclesOfScore(ir::AttentionOp op, const TargetInfo &target) const;
 };
 
 } // namespace codegen

@@ -84,17 +84,17 @@ int64_t AttentionContext::layOut(Value start) {
     return start ? memory.pointerTo(start, lanes.index(at)) : Value();
   };
   const AttentionBlocking &b = blocking;
-  int64_t perWord = b.multipliesPairs() ? b.perWord : 1;
-  scratch.queries = place(b.queries * b.head / perWord);
-  scratch.keys = place(b.keys * b.head / perWord);
-  scratch.values = place(b.keys * b.valueHead / perWord);
-  scratch.scores = place(b.scoreRows * b.keys);
-  scratch.weights =
-      place(b.multipliesPairs() ? b.scoreRows * b.keys / perWord : 0);
+  // What is left at a tile's end comes first: its place depends on nothing
+  // else.
   scratch.output = place(b.queries * b.valueHead);
   scratch.maxima = place(b.queries);
   scratch.sums = place(b.queries);
   scratch.factors = place(b.queries);
+  scratch.queries = place(b.parts * b.queryWords());
+  scratch.keys = place(b.parts * b.keyWords());
+  scratch.values = place(b.parts * b.valueWords());
+  scratch.scores = place(b.scoreRows * b.keys);
+  scratch.weights = place(b.multipliesPairs() ? b.parts * b.weightWords() : 0);
   return used;
 }
 

@@ -70,7 +70,7 @@ public:
   struct Scratch {
     mlir::Value queries, keys, values;
     mlir::Value scores;       ///< [query][key of the block], then the weights
-    mlir::Value weights;      ///< the same in bf16, for AMX
+    mlir::Value weights;      ///< the same as pairs of bf16
     mlir::Value output;       ///< [query][value]
     mlir::Value maxima, sums; ///< [query]
     /// [query]: the maximum before a block, then the factor for sum and output.

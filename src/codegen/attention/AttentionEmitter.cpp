@@ -12,6 +12,7 @@
 #include "codegen/attention/StreamedAttention.h"
 #include "codegen/attention/VisibleKeys.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
@@ -19,7 +20,13 @@ namespace anabranch {
 namespace codegen {
 
 Value AttentionEmitter::scratchBytes() {
-  return lanes.index(attention.scratchElements() * memory.elementBytes());
+  int64_t elements = attention.scratchElements();
+  if (attention.blocking.hasParts()) {
+    AttentionBlocking blocking = attention.blocking.withoutParts();
+    AttentionContext vectors(attention.op, blocking, attention.function);
+    elements = std::max(elements, vectors.scratchElements());
+  }
+  return lanes.index(elements * memory.elementBytes());
 }
 
 void AttentionEmitter::emitRows(BlockProducts &products, OnlineSoftmax &softmax,
@@ -50,7 +57,12 @@ void AttentionEmitter::emitRowBlocks(BlockProducts &products,
     if (isCausal)
       seen.count =
           lanes.minIndex(keys.count, lanes.subIndex(rows.end, keys.first));
-    emitRows(products, softmax, rows, seen);
+    if (!attention.op.getMask())
+      return emitRows(products, softmax, rows, seen);
+    seen.count = VisibleKeys(attention).countFor(rows, seen);
+    Value isSeen = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne,
+                                             seen.count, lanes.index(0));
+    lanes.ifThen(isSeen, [&] { emitRows(products, softmax, rows, seen); });
   });
 }
 
@@ -100,6 +112,39 @@ std::unique_ptr<BlockProducts> AttentionEmitter::chooseProducts() {
   if (attention.blocking.usesAmx)
     return std::make_unique<AmxAttention>(attention);
   return std::make_unique<PackedAttention>(attention);
+}
+
+/// Whether all sums of weights times values are finite numbers.
+Value AttentionEmitter::hasOnlyFinite() {
+  Value count =
+      lanes.subIndex(attention.tile.queryEnd, attention.tile.firstQuery);
+  Value end = lanes.mulIndex(count, lanes.index(attention.blocking.valueHead));
+  // The difference is NaN unless the sum is finite.
+  Value rest = lanes.loop(
+      lanes.index(0), end, attention.blocking.lanes, {memory.zeroVector()},
+      [&](Value at, ValueRange before) -> SmallVector<Value> {
+        Value sum = memory.loadVector(attention.scratch.output, at);
+        return {lanes.make<arith::AddFOp>(before[0],
+                                          lanes.make<arith::SubFOp>(sum, sum))};
+      })[0];
+  Value all = lanes.builder.create<vector::ReductionOp>(
+      lanes.loc, vector::CombiningKind::ADD, rest,
+      arith::FastMathFlags::reassoc);
+  return lanes.make<arith::CmpFOp>(arith::CmpFPredicate::ORD, all, all);
+}
+
+/// Computes the tile again unless its output is finite. What `finish` reads
+/// lies in the same place.
+void AttentionEmitter::repeatWithoutParts(Value scratch) {
+  AttentionBlocking blocking = attention.blocking.withoutParts();
+  AttentionContext vectors(attention.op, blocking, attention.function);
+  vectors.evaluator = attention.evaluator;
+  vectors.tile = attention.tile;
+  vectors.placeScratch(scratch);
+  AttentionEmitter again(vectors);
+  Value isWrong = lanes.make<arith::XOrIOp>(
+      hasOnlyFinite(), lanes.constant(lanes.builder.getBoolAttr(true)));
+  lanes.ifThen(isWrong, [&] { again.emitBlocks(*again.chooseProducts()); });
 }
 
 /// Converts a vector of the output to the type of the result.
@@ -152,6 +197,8 @@ void AttentionEmitter::emitTile(Evaluator &evaluator,
   if (attention.gathersKeys || attention.gathersValues)
     checkHiddenRows();
   emitBlocks(*chooseProducts());
+  if (attention.blocking.hasParts())
+    repeatWithoutParts(scratch);
   OnlineSoftmax softmax(attention);
   finish(softmax, epilogues);
 }

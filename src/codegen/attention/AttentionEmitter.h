@@ -15,6 +15,9 @@
 //       output += weights * values                  (BlockProducts)
 //   output / sum goes through the epilogue
 //
+// Products of parts may make a NaN of an infinity (FloatParts.h). A tile whose
+// output is not finite is computed again without parts.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_CODEGEN_ATTENTION_ATTENTIONEMITTER_H
@@ -48,6 +51,8 @@ private:
 
   std::unique_ptr<BlockProducts> chooseProducts();
   void checkHiddenRows();
+  mlir::Value hasOnlyFinite();
+  void repeatWithoutParts(mlir::Value scratch);
   /// Emits the loop over blocks of keys.
   void emitBlocks(BlockProducts &products);
   void emitRowBlocks(BlockProducts &products, OnlineSoftmax &softmax,

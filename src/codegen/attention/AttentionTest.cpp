@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/attention/AttentionBlocking.h"
 #include "codegen/attention/AttentionKernel.h"
 #include "support/codegen/AmxEmulation.h"
 #include "support/codegen/CompiledCase.h"
@@ -14,6 +15,7 @@
 #include <cstring>
 #include <immintrin.h>
 #include <limits>
+#include <memory>
 #include <random>
 
 using namespace anabranch::codegen;
@@ -21,8 +23,9 @@ using namespace anabranch::codegen;
 namespace {
 
 /// A window is a boolean mask that shows few neighbouring keys. Most of the
-/// others are NaN, so that a kernel must not read them.
-enum class Mask { None, Additive, Bool, Window };
+/// others are NaN, so that a kernel must not read them. A causal mask is one of
+/// bools that shows the keys up to the query's own.
+enum class Mask { None, Additive, Bool, Window, Causal };
 
 /// Query [2, heads, length, head], mask [2, 1, length, keys]. The result is
 /// stored as [2, length, heads, valueHead].
@@ -34,7 +37,30 @@ struct Case {
   bool dynamic = false;   ///< length and keys symbolic
   int64_t keyBatches = 2; ///< one: the same keys for both batches
   bool bf16 = false;      ///< query, key, value and result
+  /// For a target on which AMX registers are the fastest for f32 of any size.
+  bool parts = false;
+
+  bool isStreamed() const { return length <= 8 && head <= 256 && !dynamic; }
 };
+
+TargetInfo targetOf(const std::string &name, const Case &c) {
+  TargetInfo target = llvm::cantFail(TargetInfo::get(name));
+  if (c.parts)
+    target.model.rates[int(Multiply::FmaF32)] = 1e-6;
+  return target;
+}
+
+AttentionBlocking blockingOf(const std::string &text,
+                             const TargetInfo &target) {
+  ParsedKernel parsed(text);
+  anabranch::ir::AttentionOp found;
+  parsed.function().walk([&](anabranch::ir::AttentionOp op) { found = op; });
+  return AttentionBlocking::choose(found, target);
+}
+
+bool isBool(Mask mask) {
+  return mask == Mask::Bool || mask == Mask::Window || mask == Mask::Causal;
+}
 
 constexpr int64_t batches = 2;
 /// The keys that the first query of a window sees, and those that are NaN.
@@ -178,6 +204,9 @@ struct Data {
       if (uint32_t kind = random() % 8; kind < 3)
         additive[i] = kind ? -std::numeric_limits<float>::infinity() : -95;
     }
+    if (c.mask == Mask::Causal)
+      for (int64_t i = 0; i < batches * c.length * c.keys; ++i)
+        seen[i] = i % c.keys <= i / c.keys % c.length + c.keys - c.length;
     if (c.mask == Mask::Window) {
       for (int64_t i = 0; i < batches * c.length * c.keys; ++i) {
         int64_t key = i % c.keys - i / c.keys % c.length;
@@ -197,7 +226,8 @@ std::vector<double> weights(const Case &c, const Data &d, int64_t b, int64_t h,
   int64_t kh = h / (c.heads / c.keyHeads);
   const float *q = &d.query[((b * c.heads + h) * c.length + l) * c.head];
   std::vector<double> scores(c.keys);
-  double highest = -std::numeric_limits<double>::infinity();
+  constexpr double nothing = -std::numeric_limits<double>::infinity();
+  double highest = nothing;
   for (int64_t s = 0; s < c.keys; ++s) {
     const float *k =
         &d.key[((b % c.keyBatches * c.keyHeads + kh) * c.keys + s) * c.head];
@@ -208,15 +238,15 @@ std::vector<double> weights(const Case &c, const Data &d, int64_t b, int64_t h,
     int64_t at = (b * c.length + l) * c.keys + s;
     if (c.mask == Mask::Additive)
       score += d.additive[at];
-    bool selects = c.mask == Mask::Bool || c.mask == Mask::Window;
+    bool selects = isBool(c.mask);
     if ((selects && !d.seen[at]) || (c.causal && s > l))
-      score = -std::numeric_limits<double>::infinity();
+      score = nothing;
     scores[s] = score;
     highest = std::max(highest, score);
   }
   double sum = 0;
   for (double &score : scores)
-    sum += score = std::isinf(highest) ? 0 : std::exp(score - highest);
+    sum += score = highest == nothing ? 0 : std::exp(score - highest);
   for (double &score : scores)
     score = sum == 0 && c.mask != Mask::Additive ? 0 : score / sum;
   return scores;
@@ -253,63 +283,93 @@ const Case cases[] = {
     {"no_keys", 1, 1, 3, 0, 16, 16, Mask::None, false, true},
 };
 
-class AttentionTest : public testing::TestWithParam<TargetAndCase<Case>> {};
+class AttentionTest : public testing::TestWithParam<TargetAndCase<Case>> {
+protected:
+  Case c = std::get<1>(GetParam());
+  const TargetInfo target = targetOf(std::get<0>(GetParam()), c);
+  std::unique_ptr<AmxEmulation> emulation = AmxEmulation::of(target);
 
-TEST_P(AttentionTest, EqualsPlainLoops) {
-  auto [targetName, c] = GetParam();
-  TargetInfo target = llvm::cantFail(TargetInfo::get(targetName));
+  /// The results of a kernel; none if this processor cannot run it.
+  std::unique_ptr<Operand> run(Data &d);
+  /// Calls `body` for each result with what a function of two lists, weights
+  /// and values, has to combine.
+  template <typename BodyT>
+  void forEachResult(const Data &d, const Operand &results, BodyT body);
+};
+
+std::unique_ptr<Operand> AttentionTest::run(Data &d) {
   auto library = compileCase(attentionKernel, kernelText(c), target);
-  ASSERT_TRUE(library);
-  auto emulation = AmxEmulation::of(target);
-  if (!target.runsHere() && !emulation)
-    GTEST_SKIP();
-  Data d(c);
+  if (!library || (!target.runsHere() && !emulation))
+    return nullptr;
   std::vector<float> results(batches * c.length * c.heads * c.valueHead, 7);
-  Operand query(d.query, c.bf16), key(d.key, c.bf16), value(d.value, c.bf16),
-      result(results, c.bf16);
+  Operand query(d.query, c.bf16), key(d.key, c.bf16), value(d.value, c.bf16);
+  auto result = std::make_unique<Operand>(results, c.bf16);
   std::vector<void *> buffers = {query.data(), key.data(), value.data()};
   std::vector<int64_t> sizes;
   if (c.dynamic)
     sizes = {c.length, c.keys, c.keys};
   if (c.mask == Mask::Additive)
     buffers.push_back(d.additive.data());
-  if (c.mask == Mask::Bool || c.mask == Mask::Window)
+  if (isBool(c.mask))
     buffers.push_back(d.seen.data());
   if (c.dynamic && c.mask != Mask::None)
     sizes.insert(sizes.end(), {c.length, c.keys});
   if (c.dynamic)
     sizes.insert(sizes.end(), {c.length, c.length});
-  buffers.push_back(result.data());
+  buffers.push_back(result->data());
   _mm_setcsr(_mm_getcsr() & ~_MM_EXCEPT_MASK);
-  ASSERT_EQ(library->run("attend", buffers, sizes), 0);
-  // Arithmetic on what is in memory by chance takes long if it is denormal.
-  EXPECT_FALSE(_mm_getcsr() & _MM_EXCEPT_DENORM);
+  EXPECT_EQ(library->run("attend", buffers, sizes), 0);
   if (emulation) {
-    bool isStreamed = c.length <= 8 && c.head <= 256 && !c.dynamic;
-    EXPECT_EQ(AmxEmulation::products() > 0, !isStreamed && c.keys > 0);
+    EXPECT_EQ(AmxEmulation::products() > 0, !c.isStreamed() && c.keys > 0);
     EXPECT_FALSE(AmxEmulation::inUse());
   }
+  return result;
+}
+
+template <typename BodyT>
+void AttentionTest::forEachResult(const Data &d, const Operand &results,
+                                  BodyT body) {
   for (int64_t b = 0; b < batches; ++b)
     for (int64_t h = 0; h < c.heads; ++h)
       for (int64_t l = 0; l < c.length; ++l) {
         std::vector<double> weight = weights(c, d, b, h, l);
         int64_t kh = h / (c.heads / c.keyHeads);
+        int64_t first = (b % c.keyBatches * c.keyHeads + kh) * c.keys;
         for (int64_t e = 0; e < c.valueHead; ++e) {
           double expected = 0;
+          float single = 0;
           for (int64_t s = 0; s < c.keys; ++s) {
-            int64_t row = (b % c.keyBatches * c.keyHeads + kh) * c.keys + s;
-            if (weight[s] != 0)
-              expected += weight[s] * d.value[row * c.valueHead + e];
+            float value = d.value[(first + s) * c.valueHead + e];
+            if (weight[s] != 0) {
+              expected += weight[s] * value;
+              single = std::fma(float(weight[s]), value, single);
+            }
           }
-          float actual =
-              result.at(((b * c.length + l) * c.heads + h) * c.valueHead + e);
-          if (std::isnan(expected))
-            ASSERT_TRUE(std::isnan(actual)) << b << h << l << e;
-          else
-            ASSERT_NEAR(actual, 2 * expected, c.bf16 ? 0.02 : 1e-5)
-                << b << ", " << h << ", " << l << ", " << e;
+          SCOPED_TRACE(std::to_string(b) + ", " + std::to_string(h) + ", " +
+                       std::to_string(l) + ", " + std::to_string(e));
+          body(results.at(((b * c.length + l) * c.heads + h) * c.valueHead + e),
+               2 * expected, 2 * single);
+          if (testing::Test::HasFailure())
+            return;
         }
       }
+}
+
+TEST_P(AttentionTest, EqualsPlainLoops) {
+  if (c.parts)
+    EXPECT_NE(blockingOf(kernelText(c), target).hasParts(), c.isStreamed());
+  Data d(c);
+  std::unique_ptr<Operand> results = run(d);
+  if (!results)
+    GTEST_SKIP();
+  // Arithmetic on what is in memory by chance takes long if it is denormal.
+  EXPECT_FALSE(_mm_getcsr() & _MM_EXCEPT_DENORM);
+  forEachResult(d, *results, [&](float actual, double expected, float) {
+    if (std::isnan(expected))
+      EXPECT_TRUE(std::isnan(actual));
+    else
+      EXPECT_NEAR(actual, expected, c.bf16 ? 0.02 : 1e-5);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, AttentionTest,
@@ -317,8 +377,9 @@ INSTANTIATE_TEST_SUITE_P(Cases, AttentionTest,
                                           testing::ValuesIn(cases)),
                          caseName<Case>);
 
-/// The same cases in bf16. Those of more than a few queries use AMX registers.
-std::vector<Case> casesOfBF16() {
+/// The same cases, and more. Those of more than a few queries use AMX registers
+/// in bf16, and in parts of f32.
+std::vector<Case> casesOfAmx(bool bf16) {
   std::vector<Case> all(std::begin(cases), std::end(cases));
   all.push_back({"sixteen_queries", 2, 2, 16, 40, 64, 64});
   all.push_back({"odd_keys", 2, 1, 33, 131, 40, 72, Mask::Bool});
@@ -326,8 +387,12 @@ std::vector<Case> casesOfBF16() {
   all.push_back({"causal_blocks", 2, 1, 300, 300, 32, 48, Mask::None, true});
   all.push_back({"causal_more_keys", 1, 1, 140, 290, 16, 16, Mask::None, true});
   all.push_back({"causal_fewer_keys", 1, 1, 150, 70, 16, 16, Mask::None, true});
-  for (Case &c : all)
-    c.bf16 = true;
+  all.push_back({"causal_mask", 2, 1, 290, 290, 16, 16, Mask::Causal});
+  all.push_back({"causal_mask_more_keys", 1, 1, 70, 300, 40, 24, Mask::Causal});
+  for (Case &c : all) {
+    c.bf16 = bf16;
+    c.parts = !bf16;
+  }
   return all;
 }
 
@@ -335,7 +400,81 @@ INSTANTIATE_TEST_SUITE_P(BF16, AttentionTest,
                          testing::Combine(testing::Values("avx2",
                                                           "sapphirerapids",
                                                           "znver4", "host"),
-                                          testing::ValuesIn(casesOfBF16())),
+                                          testing::ValuesIn(casesOfAmx(true))),
                          caseName<Case>);
+
+INSTANTIATE_TEST_SUITE_P(Parts, AttentionTest,
+                         testing::Combine(testing::Values("amx"),
+                                          testing::ValuesIn(casesOfAmx(false))),
+                         caseName<Case>);
+
+//===----------------------------------------------------------------------===//
+// Parts of f32
+//===----------------------------------------------------------------------===//
+
+using PartsAttentionTest = AttentionTest;
+
+TEST_P(PartsAttentionTest, IsAsExactAsF32) {
+  Data d(c);
+  std::unique_ptr<Operand> results = run(d);
+  if (!results)
+    GTEST_SKIP();
+  double ours = 0, loops = 0;
+  forEachResult(d, *results, [&](float actual, double expected, float single) {
+    ours += (actual - expected) * (actual - expected);
+    loops += (single - expected) * (single - expected);
+  });
+  EXPECT_LE(std::sqrt(ours), 2 * std::sqrt(loops));
+}
+
+TEST_P(PartsAttentionTest, KindsOfNumbersAreThoseOfLoops) {
+  constexpr double largest = std::numeric_limits<float>::max();
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  Data d(c);
+  // Columns of values. A part of the largest number rounds to infinity.
+  auto setValue = [&](int64_t key, int64_t column, double value) {
+    d.value[key * c.valueHead + column] = float(value);
+  };
+  setValue(3, 0, infinity);
+  setValue(40, 1, -infinity);
+  setValue(5, 2, std::numeric_limits<double>::quiet_NaN());
+  setValue(6, 3, infinity);
+  setValue(7, 3, -infinity);
+  setValue(8, 4, largest);
+  // Of the second head: a query whose scores are infinite or NaN, and one whose
+  // parts overflow where its scores do not.
+  float *query = &d.query[c.length * c.head];
+  query[0] = infinity;
+  std::fill_n(query + c.head, c.head, 0);
+  query[c.head] = float(largest);
+  for (int64_t s = 0; s < c.keys; ++s)
+    d.key[(c.keys + s) * c.head] = s % 2 ? 1e-38F : -1e-38F;
+  std::unique_ptr<Operand> results = run(d);
+  if (!results)
+    GTEST_SKIP();
+  int64_t notFinite = 0, large = 0;
+  forEachResult(d, *results, [&](float actual, double expected, float) {
+    notFinite += !std::isfinite(float(expected));
+    large += std::isfinite(float(expected)) && std::fabs(expected) > 1e30;
+    if (std::isnan(expected))
+      EXPECT_TRUE(std::isnan(actual)) << actual;
+    else if (std::isinf(float(expected)))
+      EXPECT_EQ(actual, float(expected));
+    else
+      EXPECT_NEAR(actual, expected, 1e-5 * std::max(1.0, std::fabs(expected)));
+  });
+  EXPECT_GT(notFinite, 4 * c.length);
+  EXPECT_GT(large, c.length / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Parts, PartsAttentionTest,
+    testing::Combine(
+        testing::Values("amx"),
+        testing::Values(Case{"deep", 2, 2, 40, 300, 128, 64, Mask::None, false,
+                             false, 2, false, true},
+                        Case{"tails", 2, 2, 61, 70, 20, 24, Mask::None, false,
+                             true, 2, false, true})),
+    caseName<Case>);
 
 } // namespace

@@ -7,12 +7,15 @@
 
 #include "codegen/attention/OnlineSoftmax.h"
 
+#include "codegen/attention/PairPacking.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <limits>
 #include <numeric>
+#include <utility>
 
 using namespace mlir;
 
@@ -127,7 +130,7 @@ Value OnlineSoftmax::largestLane(Value vector) {
 }
 
 /// Masks a row's scores of a block, which begin at `start`, and returns a
-/// vector with their maximum. AMX registers get unscaled queries, so scores are
+/// vector with their maximum. Queries of bf16 are unscaled, so scores are
 /// scaled here.
 Value OnlineSoftmax::maximumOf(Value row, Value start,
                                const AttentionContext::KeyBlock &keys) {
@@ -137,7 +140,8 @@ Value OnlineSoftmax::maximumOf(Value row, Value start,
       keys.count, attention.vector(nothing), [&](Value at, Value before) {
         Value place = lanes.addIndex(start, at);
         Value score = memory.loadVector(scores, place);
-        if (attention.blocking.multipliesPairs())
+        if (attention.blocking.multipliesPairs() &&
+            !attention.blocking.hasParts())
           score = lanes.make<arith::MulFOp>(score, scale);
         Value masked = maskScores(score, row, lanes.addIndex(keys.first, at));
         memory.store(masked, scores, place);
@@ -145,12 +149,22 @@ Value OnlineSoftmax::maximumOf(Value row, Value start,
       });
 }
 
-/// AMX registers multiply weights as bf16. No weight is so small that the
-/// conversion flushes it to zero while the sum still contains it.
+/// Pairs of bf16 are rounded weights, or parts of them. No weight is so small
+/// that the conversion flushes it to zero while the sum still contains it.
 void OnlineSoftmax::storeWeight(Value weight, Value place) {
   const AttentionContext::Scratch &scratch = attention.scratch;
   if (!attention.blocking.multipliesPairs())
     return memory.store(weight, scratch.scores, place);
+  if (attention.blocking.hasParts()) {
+    if (!weightBefore) {
+      weightBefore = weight;
+      return;
+    }
+    Value width = lanes.index(attention.blocking.lanes);
+    PairPacking(attention).storeWeights(std::exchange(weightBefore, Value()),
+                                        weight, lanes.subIndex(place, width));
+    return;
+  }
   TypedMemory(lanes, lanes.builder.getBF16Type(), attention.blocking.lanes)
       .store(truncateToBF16(lanes, weight), scratch.weights, place);
 }
@@ -193,12 +207,15 @@ void OnlineSoftmax::rescaleSums(const AttentionContext::RowBlock &rows) {
              });
 }
 
-/// exp(difference), which is zero where it would be a denormal number: the sum
-/// of the row has a weight of one, and denormal numbers take a core a hundred
-/// times as long.
+/// exp(difference), which is zero where it, or a part of it, would be a
+/// denormal number: the sum of the row has a weight of one, and denormal
+/// numbers take a core a hundred times as long.
 Value OnlineSoftmax::weightOf(Value difference) {
-  // A little above the logarithms of the smallest normal numbers.
-  double lowest = attention.blocking.element.isF64() ? -708 : -87;
+  // A little above the logarithms of the smallest normal numbers, and of the
+  // smallest whose last part is one.
+  double lowest = attention.blocking.element.isF64() ? -708
+                  : attention.blocking.hasParts()    ? -70
+                                                     : -87;
   Value limit = attention.vector(lowest);
   Value isTiny =
       lanes.make<arith::CmpFOp>(arith::CmpFPredicate::OLT, difference, limit);

@@ -52,6 +52,9 @@ private:
   void makeWeights(mlir::Value row, mlir::Value start,
                    const AttentionContext::KeyBlock &keys);
   void storeWeight(mlir::Value weight, mlir::Value place);
+  /// The weight of the vector of keys before this one, if two are stored
+  /// together.
+  mlir::Value weightBefore;
   mlir::Value larger(mlir::Value a, mlir::Value b);
   mlir::Value largestLane(mlir::Value vector);
   void rescale(mlir::Value local, mlir::Value factor);

@@ -54,21 +54,46 @@ static Value firstWhere(LaneBuilder &lanes, Value count,
   return lanes.make<arith::IndexCastOp>(b.getIndexType(), op.getResult(0));
 }
 
+/// A mask that all keys share hides all or none.
+bool VisibleKeys::hidesKeys() {
+  if (!attention.op.getMask())
+    return false;
+  auto type = cast<RankedTensorType>(attention.op.getMask().getType());
+  return type.getRank() > 0 && type.getShape().back() != 1;
+}
+
+Value VisibleKeys::vectorsUpToLast(const RowBlock &rows, Value first,
+                                   Value count) {
+  Value width = lanes.index(attention.blocking.lanes);
+  Value behind = firstWhere(lanes, count, [&](Value i) {
+    Value last = lanes.subIndex(lanes.subIndex(count, i), lanes.index(1));
+    return isSeen(rows, lanes.addIndex(first, lanes.mulIndex(last, width)));
+  });
+  return lanes.subIndex(count, behind);
+}
+
+Value VisibleKeys::countFor(const RowBlock &rows,
+                            const AttentionContext::KeyBlock &keys) {
+  if (!hidesKeys())
+    return keys.count;
+  Value width = lanes.index(attention.blocking.lanes);
+  Value step = lanes.index(attention.blocking.keysOfStep());
+  Value vectors =
+      vectorsUpToLast(rows, keys.first, lanes.ceilDivIndex(keys.count, width));
+  Value steps = lanes.ceilDivIndex(lanes.mulIndex(vectors, width), step);
+  return lanes.minIndex(lanes.mulIndex(steps, step), keys.count);
+}
+
 void VisibleKeys::narrowTile() {
   AttentionContext::Tile &tile = attention.tile;
-  auto type = cast<RankedTensorType>(attention.op.getMask().getType());
-  // A mask that all keys share hides all or none.
-  if (type.getRank() == 0 || type.getShape().back() == 1)
+  if (!hidesKeys())
     return;
   int64_t width = attention.blocking.lanes;
+  RowBlock rows{tile.firstQuery, tile.queryEnd};
   Value vectors = lanes.ceilDivIndex(tile.keyEnd, lanes.index(width));
-  Value behind = firstWhere(lanes, vectors, [&](Value i) {
-    Value last = lanes.subIndex(lanes.subIndex(vectors, i), lanes.index(1));
-    return isSeen(lanes.mulIndex(last, lanes.index(width)));
-  });
-  Value left = lanes.subIndex(vectors, behind);
+  Value left = vectorsUpToLast(rows, lanes.index(0), vectors);
   Value before = firstWhere(lanes, left, [&](Value i) {
-    return isSeen(lanes.mulIndex(i, lanes.index(width)));
+    return isSeen(rows, lanes.mulIndex(i, lanes.index(width)));
   });
   tile.keyEnd =
       lanes.minIndex(lanes.mulIndex(left, lanes.index(width)), tile.keyEnd);
@@ -81,25 +106,24 @@ void VisibleKeys::narrowTile() {
                                  lanes.index(unit));
 }
 
-/// The rows of the tile between which the mask may differ.
-std::pair<Value, Value> VisibleKeys::rowsOfMask() {
+/// The rows between which the mask may differ.
+VisibleKeys::RowBlock VisibleKeys::rowsOfMask(const RowBlock &rows) {
   auto type = cast<RankedTensorType>(attention.op.getMask().getType());
   int64_t rank = type.getRank();
-  const AttentionContext::Tile &tile = attention.tile;
   bool sharesHeads = rank < 3 || type.getDimSize(rank - 3) == 1;
   bool sharesQueries = rank < 2 || type.getDimSize(rank - 2) == 1;
-  Value end = tile.queryEnd;
+  Value end = rows.end;
   if (sharesHeads && attention.blocking.group > 1)
     end = attention.queryCount;
   if (sharesQueries && (sharesHeads || attention.blocking.group == 1))
-    end = lanes.addIndex(tile.firstQuery, lanes.index(1));
-  return {tile.firstQuery, end};
+    end = lanes.addIndex(rows.first, lanes.index(1));
+  return {rows.first, end};
 }
 
-Value VisibleKeys::isSeen(Value key) {
+Value VisibleKeys::isSeen(const RowBlock &rows, Value key) {
   int64_t width = attention.blocking.lanes;
   LaneBuilder::MaskGuard guard(lanes, width, Value());
-  auto [first, end] = rowsOfMask();
+  auto [first, end] = rowsOfMask(rows);
   auto type = VectorType::get({width}, lanes.builder.getI1Type());
   Value none = lanes.constant(DenseElementsAttr::get(type, false));
   Value seen =

@@ -14,9 +14,10 @@ namespace anabranch {
 namespace codegen {
 
 /// Leaves out the keys at both ends that the mask hides from all queries of a
-/// tile: their weights are zero. So a cache of keys costs as much as is in use,
-/// and a mask that is causal costs what a causal attention costs. The search
-/// reads only what it leaves out and one vector more at each end.
+/// tile, or from those of a block of rows: their weights are zero. So a cache
+/// of keys costs as much as is in use, and a mask that is causal costs what a
+/// causal attention costs. The search reads only what it leaves out and one
+/// vector more at each end.
 class VisibleKeys {
 public:
   explicit VisibleKeys(AttentionContext &attention)
@@ -24,16 +25,26 @@ public:
 
   /// Sets `firstKey` and `keyEnd` of the tile.
   void narrowTile();
+  /// How many keys of a block have products with these rows: those up to the
+  /// last one that a row sees, in whole steps of scores. Zero: no row sees one.
+  mlir::Value countFor(const AttentionContext::RowBlock &rows,
+                       const AttentionContext::KeyBlock &keys);
 
 private:
   AttentionContext &attention;
   LaneBuilder &lanes;
 
-  /// Whether some query of the tile sees some key of the vector at `key`.
-  mlir::Value isSeen(mlir::Value key);
+  using RowBlock = AttentionContext::RowBlock;
+  bool hidesKeys();
+  /// How many vectors of keys, `count` from `first` on, there are up to the
+  /// last one of which a row sees a key.
+  mlir::Value vectorsUpToLast(const RowBlock &rows, mlir::Value first,
+                              mlir::Value count);
+  /// Whether some row sees some key of the vector at `key`.
+  mlir::Value isSeen(const RowBlock &rows, mlir::Value key);
   /// Which keys of the vector at `key` a query sees.
   mlir::Value seenBy(mlir::Value row, mlir::Value key);
-  std::pair<mlir::Value, mlir::Value> rowsOfMask();
+  RowBlock rowsOfMask(const RowBlock &rows);
 };
 
 } // namespace codegen
