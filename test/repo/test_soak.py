@@ -47,3 +47,19 @@ def test_an_unknown_task_is_named():
         [sys.executable, PATH, "updatez"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2 and "no task 'updatez'; known: updates" in done.stderr
+
+
+def test_the_sanitized_package_has_the_sources_and_another_binding(tmp_path):
+    package = tmp_path / "anabranch"
+    for _ in range(2):  # a second run finds what is there
+        script("sanitized_python")._link_sources(package)
+    assert (package / "backend.py").samefile(ROOT / "python/anabranch/backend.py")
+    assert (package / "capture").is_dir()
+    assert not list(package.glob("*.so"))
+
+
+def test_the_sanitizer_leaves_out_what_is_no_python(soak):
+    assert {task.name for task in soak.TASKS if not task.sanitizes} == {
+        "runtime",
+        "marked tests",
+    }
