@@ -41,33 +41,21 @@ def check_places(nodes: Iterable[torch.fx.Node]) -> None:
     a tensor of its own in the trace, without the offset that the input has in its memory.
     """
     nodes = list(nodes)
-    moved = {
-        storage(node.meta["val"])
-        for node in nodes
-        if node.op == "placeholder" and _has_offset(node.meta.get("val"))
-    }
+    inputs = [node.meta.get("val") for node in nodes if node.op == "placeholder"]
+    inputs = [value for value in inputs if is_dense(value)]
+    moved = {storage(v) for v in inputs if not same(v.storage_offset(), 0)}
     if not moved:
         return
-    replaced = any(
-        storage(value.target.meta["val"]) in moved for value in updates(nodes)
-    )
-    if not replaced and not any(node.target in _KEEPS_OFFSET for node in nodes):
-        return
-    inputs = {
-        storage(node.meta["val"])
-        for node in nodes
-        if node.op == "placeholder" and is_dense(node.meta.get("val"))
-    }
+    kept = {storage(value) for value in inputs}
+    replaces = any(storage(new.target.meta["val"]) in moved for new in updates(nodes))
     for node in nodes:
-        if _counts_places(node) and storage(_source(node)) not in inputs:
+        if not _counts_places(node) or storage(_source(node)) in kept:
+            continue
+        if replaces or moved & _storages_it_keeps(node):
             raise Misplaced(
                 "it updates an input with an offset in its memory and counts places from"
                 " the start of that memory"
             )
-
-
-def _has_offset(value: Any) -> bool:
-    return is_dense(value) and not same(value.storage_offset(), 0)
 
 
 def _counts_places(node: torch.fx.Node) -> bool:
@@ -77,6 +65,24 @@ def _counts_places(node: torch.fx.Node) -> bool:
 
 def _source(node: torch.fx.Node) -> torch.Tensor:
     return node.all_input_nodes[0].meta["val"]
+
+
+def _storages_it_keeps(node: torch.fx.Node) -> set[int]:
+    """Where eager PyTorch finds the offset of the node's source."""
+    source = node.all_input_nodes[0]
+    while source.all_input_nodes and (
+        source.target in _KEEPS_OFFSET
+        or _storages(source) & _storages(source.all_input_nodes[0])
+    ):
+        source = source.all_input_nodes[0]
+    return _storages(source)
+
+
+def _storages(node: torch.fx.Node) -> set[int]:
+    """The storages of a node's tensor, or of its list of tensors."""
+    value = node.meta.get("val")
+    values = value if isinstance(value, tuple | list) else [value]
+    return {storage(tensor) for tensor in values if is_dense(tensor)}
 
 
 def reads_behind_a_view(node: torch.fx.Node) -> bool:
