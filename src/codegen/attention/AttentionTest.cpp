@@ -393,15 +393,17 @@ std::vector<Case> casesOfAmx(bool bf16) {
     c.bf16 = bf16;
     c.parts = !bf16;
   }
+  // Streamed keys have no parts.
+  if (!bf16)
+    llvm::erase_if(all, [](const Case &c) { return c.isStreamed(); });
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(BF16, AttentionTest,
-                         testing::Combine(testing::Values("avx2",
-                                                          "sapphirerapids",
-                                                          "znver4", "host"),
-                                          testing::ValuesIn(casesOfAmx(true))),
-                         caseName<Case>);
+INSTANTIATE_TEST_SUITE_P(
+    BF16, AttentionTest,
+    testing::Combine(testing::Values("avx2", "sapphirerapids", "znver4"),
+                     testing::ValuesIn(casesOfAmx(true))),
+    caseName<Case>);
 
 INSTANTIATE_TEST_SUITE_P(Parts, AttentionTest,
                          testing::Combine(testing::Values("amx"),
