@@ -17,7 +17,7 @@ chat: build ## a language model with its real weights answers in the terminal
 test: build ## everything: lint, gtest, lit, pytest
 	$(PYTHON) scripts/test.py
 
-test-fast: build ## the subset to run after each edit, under a minute
+test-fast: build ## the subset to run after each edit, about a minute
 	$(PYTHON) scripts/test.py --fast
 
 soak: build ## random tests in turns, SECONDS=3600 or as many as you say; ARGS=--sanitize

@@ -8,7 +8,6 @@ fault."""
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -70,9 +69,6 @@ def _configure(package: Path) -> None:
 
 def _sanitizer() -> str:
     """The sanitizer's library. The process must load it before all others."""
-    compiler = shutil.which("clang-19") or "clang-19"
-    name = "-print-file-name=libclang_rt.asan-x86_64.so"
-    done = subprocess.run(
-        [compiler, name], check=True, stdout=subprocess.PIPE, text=True
-    )
+    command = ["clang-19", "-print-file-name=libclang_rt.asan-x86_64.so"]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return done.stdout.strip()

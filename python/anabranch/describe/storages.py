@@ -46,15 +46,15 @@ def check_places(nodes: Iterable[torch.fx.Node]) -> None:
     moved = {storage(v) for v in inputs if not same(v.storage_offset(), 0)}
     if not moved:
         return
-    kept = {storage(value) for value in inputs}
+    of_inputs = {storage(value) for value in inputs}
     replaces = any(storage(new.target.meta["val"]) in moved for new in updates(nodes))
     for node in nodes:
-        if not _counts_places(node) or storage(_source(node)) in kept:
+        if not _counts_places(node) or storage(_source(node)) in of_inputs:
             continue
         if replaces or moved & _storages_it_keeps(node):
             raise Misplaced(
-                "it updates an input with an offset in its memory and counts places from"
-                " the start of that memory"
+                "it counts places from the start of the memory of an input that has an"
+                " offset there, after an update or a copy"
             )
 
 

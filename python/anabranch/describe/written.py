@@ -35,7 +35,7 @@ class Written(NamedTuple):
 
 
 class Misplaced(Exception):
-    """AOTAutograd would make a view of an input at a wrong place."""
+    """A view would begin at another place in memory than in eager PyTorch."""
 
 
 def check_views(nodes: Iterable[Node]) -> None:
