@@ -1,7 +1,8 @@
 """How far the compiler's own blockings are from those that tuning finds.
 
-tuned.py               products of the kernel table, on one thread tuned.py NAME ...
-only products whose names begin so tuned.py --seconds 20  of each kernel
+tuned.py               products of the kernel table, on one thread
+tuned.py NAME ...      only products whose names begin so
+tuned.py --seconds 20  of each kernel
 
 A row has the time of a kernel with the compiler's choice, and with the best of its
 timed candidates. The record is one of `run.py`."""

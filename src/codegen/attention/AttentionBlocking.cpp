@@ -88,6 +88,7 @@ void AttentionBlocking::chooseAmx(ir::AttentionOp op) {
 }
 
 AttentionBlocking AttentionBlocking::withoutParts() const {
+  // A divisor of the rows of AMX registers, and so of a tile's queries.
   constexpr int64_t rowsOfBlock = 8;
   AttentionBlocking vectors = *this;
   vectors.usesAmx = false;

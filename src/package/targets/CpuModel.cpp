@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <iterator>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -136,20 +137,39 @@ CpuIdentity readIdentity() {
   return cpu;
 }
 
-void readCacheBytes(int name, int64_t &bytes) {
-  if (long found = ::sysconf(name); found > 0)
+void setIfPositive(int64_t &bytes, int64_t found) {
+  if (found > 0)
     bytes = found;
 }
 
 CpuModel readHostModel() {
   CpuModel model = cpuModelOf(readIdentity());
-  readCacheBytes(_SC_LEVEL1_DCACHE_SIZE, model.l1Bytes);
-  readCacheBytes(_SC_LEVEL2_CACHE_SIZE, model.l2Bytes);
-  readCacheBytes(_SC_LEVEL3_CACHE_SIZE, model.l3Bytes);
+  setIfPositive(model.l1Bytes, ::sysconf(_SC_LEVEL1_DCACHE_SIZE));
+  setIfPositive(model.l2Bytes, ::sysconf(_SC_LEVEL2_CACHE_SIZE));
+  // Of some AMD processors glibc reads the third caches of the whole package.
+  int64_t shared = readCacheBytes("/sys/devices/system/cpu/cpu0/cache", 3);
+  setIfPositive(model.l3Bytes,
+                shared ? shared : ::sysconf(_SC_LEVEL3_CACHE_SIZE));
   return model;
 }
 
 } // namespace
+
+int64_t readCacheBytes(const std::string &folder, int level) {
+  for (int index = 0;; ++index) {
+    std::string cache = folder + "/index" + std::to_string(index) + "/";
+    std::ifstream levelFile(cache + "level"), typeFile(cache + "type"),
+        sizeFile(cache + "size");
+    int found = 0;
+    if (!(levelFile >> found))
+      return 0;
+    std::string type;
+    int64_t kib = 0;
+    typeFile >> type;
+    if (found == level && type != "Instruction" && sizeFile >> kib)
+      return kib * KiB;
+  }
+}
 
 const CpuModel *findCpuModel(std::string_view name) {
   auto model = std::find_if(std::begin(models), std::end(models),

@@ -56,6 +56,11 @@ struct CpuModel {
   double rate(Multiply multiply) const { return rates[int(multiply)]; }
 };
 
+/// Bytes of the cache of data at this level, from the files of Linux in
+/// `folder` (one folder for each cache, "size" in KiB: "32768K"). Zero if they
+/// do not tell.
+int64_t readCacheBytes(const std::string &folder, int level);
+
 /// The model of this name; null if there is none.
 const CpuModel *findCpuModel(std::string_view name);
 
