@@ -51,6 +51,9 @@ struct InputValue {
   Kind kind = Kind::Tensor;
   TensorView tensor;
   int64_t scalar = 0;
+  /// Of a tensor: two calls that give one number, other than zero, promise that
+  /// its memory holds the same values. It counts for inputs that are `watched`.
+  uint64_t version = 0;
 };
 
 /// The value of one output of `run`.
@@ -89,6 +92,9 @@ struct InputInfo {
   std::string name;
   bool isScalar = false;
   bool mutated = false;
+  /// The program keeps what it computes from this input, until a call gives
+  /// another version (InputValue).
+  bool watched = false;
   DType dtype = DType::F32;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides; ///< -1: dynamic

@@ -14,7 +14,14 @@ from torch._dynamo.source import GlobalStateSource
 from torch._guards import TracingContext
 
 from . import _C
-from .capture import number_arguments, observer, overlap, quiet_code, sharing
+from .capture import (
+    number_arguments,
+    observer,
+    overlap,
+    quiet_code,
+    sharing,
+    watched_weights,
+)
 from .capture.aot import aot
 from .capture.eager_graph import run_eagerly
 from .capture.handmade import complete
@@ -79,7 +86,14 @@ def anabranch(
     compile_one = functools.partial(compile_graph, config=settings, geared=found)
 
     def compile_all() -> Callable[..., Any]:
-        return aot(module, example_inputs, compile_one, settings.freeze, decompositions)
+        return aot(
+            module,
+            example_inputs,
+            compile_one,
+            settings.freeze,
+            decompositions,
+            watch=settings.watch and settings.shapes != "tiered" and not found,
+        )
 
     if purity.may_write(module, example_inputs):
         call = sharing.watch(module, example_inputs, compile_all, settings.explain)
@@ -166,6 +180,7 @@ def compile_graph(
     overlap.arrange(module, config)
     unit_sizes.notice([])
     watching = observer.current()
+    sources = watched_weights.choose(module, sources)
     try:
         described = GraphReader(module, name, sources, Order.configured(config)).read()
     except Unsupported as reason:
@@ -217,6 +232,7 @@ def _compile_parts(
     config: Config,
 ) -> Callable[..., Any]:
     """Compiles the parts of a graph that have a description; PyTorch runs the rest."""
+    sources = list(map(watched_weights.unwatched, sources))
 
     def compile_part(
         part: torch.fx.GraphModule, sources: Sequence[InputSource], number: int

@@ -38,6 +38,9 @@ class Config:
               "strict" it raises FrozenWeightError instead. "move" moves the
               weights into a file without a name before it packs them, so that the
               process never holds them twice; reads and writes of a weight go on.
+    watch     whether programs keep what they compute from parameters and buffers that
+              are not frozen (packed, folded), until these change; this takes about
+              as much memory as the weights.
     panels    how frozen weights are packed: "best" for the number of rows that the
               graph multiplies; "alike" for any number of rows, so that several
               graphs of one model can share packed weights.
@@ -86,6 +89,7 @@ class Config:
     """
 
     freeze: bool | str = False
+    watch: bool = True
     panels: str = "best"
     threads: int = 0
     pin: str | None = None
@@ -111,6 +115,7 @@ class Config:
 
     def __post_init__(self) -> None:
         for name in (
+            "watch",
             "single_stream",
             "gears_pad",
             "cache",

@@ -156,7 +156,9 @@ def Anabranch_StreamOp : Anabranch_ProgramChild<"stream",
     [HasParent<"ProgramOp">, SingleBlock, NoTerminator]> {
   let summary = "an in-order list of commands";
   let description = [{
-    `initialize` streams run once, when a package is loaded, over constants.
+    `initialize` streams run when a package is loaded, over constants. Commands
+    of theirs that depend on inputs run in the first call, and in calls that find
+    one of these inputs changed.
   }];
   let arguments = (ins StrAttr:$name, DefaultValuedAttr<I64Attr, "0">:$priority,
                        UnitAttr:$initialize);

@@ -110,8 +110,11 @@ def aot(
     freeze: bool | str,
     more_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
     more_whole: Sequence[Any] = (),
+    watch: bool = False,
 ) -> Callable[..., Any]:
-    """Traces `module` and hands each ATen graph to `compile_graph`.
+    """Traces `module` and hands each ATen graph to `compile_graph`, with its parameters
+    and buffers frozen (`freeze`), watched (`watch`) or as any input. Where gradients are
+    computed they are inputs.
 
     `more_decompositions` win over Anabranch's own. `more_whole` are composite operators
     that stay whole in addition to WHOLE.
@@ -121,7 +124,12 @@ def aot(
         with _disable_current_modes():
             _move_weights(module, example_inputs)
     with _disable_current_modes():
-        sources = input_sources(module, example_inputs, bool(freeze) and not training)
+        sources = input_sources(
+            module,
+            example_inputs,
+            bool(freeze) and not training,
+            watch and not training,
+        )
     if freeze and not training:
         constants.guard(module, sources.arguments)
 

@@ -32,11 +32,15 @@ class InputSources:
 
 
 def input_sources(
-    module: torch.fx.GraphModule, example_inputs: Sequence[Any], freeze: bool
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    freeze: bool,
+    watch: bool = False,
 ) -> InputSources:
-    """The sources of a Dynamo graph; frozen ones have their tensor if `freeze`."""
+    """The sources of a Dynamo graph. Parameters and buffers are frozen with `freeze`,
+    else watched with `watch`."""
     state = {
-        name: _state(InputSource(name), kind, value, freeze)
+        name: _state(InputSource(name), kind, value, freeze, watch)
         for kind, named in (
             ("parameter", module.named_parameters(remove_duplicate=False)),
             ("buffer", module.named_buffers(remove_duplicate=False)),
@@ -45,13 +49,15 @@ def input_sources(
     }
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     arguments = [
-        _dynamo_source(node, value, freeze)
+        _dynamo_source(node, value, freeze, watch)
         for node, value in zip(placeholders, example_inputs)
     ]
     return InputSources(state, arguments)
 
 
-def _dynamo_source(node: torch.fx.Node, value: Any, freeze: bool) -> InputSource:
+def _dynamo_source(
+    node: torch.fx.Node, value: Any, freeze: bool, watch: bool
+) -> InputSource:
     argument = node.meta.get("grapharg")
     source = getattr(argument, "source", None)
     if source is None:
@@ -64,23 +70,25 @@ def _dynamo_source(node: torch.fx.Node, value: Any, freeze: bool) -> InputSource
     ):
         return found
     if isinstance(value, torch.nn.Parameter):
-        return _state(found, "parameter", value, freeze)
+        return _state(found, "parameter", value, freeze, watch)
     if source.guard_source.is_unspecialized_nn_module():
-        return _state(found, "buffer", value, freeze)
+        return _state(found, "buffer", value, freeze, watch)
     return found
 
 
 def _state(
-    source: InputSource, kind: str, value: torch.Tensor, freeze: bool
+    source: InputSource, kind: str, value: torch.Tensor, freeze: bool, watch: bool
 ) -> InputSource:
     """The source of a value of a module: a parameter or a buffer, with its tensor if it
-    is frozen."""
+    is frozen or watched."""
     source = dataclasses.replace(source, kind=kind)
-    if not freeze:
+    if freeze:
+        source = dataclasses.replace(source, constant=value.detach())
+    elif watch:
+        source = dataclasses.replace(source, watched=True)
+    else:
         return source
-    return dataclasses.replace(
-        source, constant=value.detach(), owner=weakref.ref(value)
-    )
+    return dataclasses.replace(source, owner=weakref.ref(value))
 
 
 def _label(source: Any) -> str:
@@ -113,7 +121,7 @@ def graph_sources(
 
     AOTAutograd may add, drop and reorder arguments, and says so in descriptors. A
     placeholder without a descriptor is an ordinary input. Tensors that the graph writes
-    to are never frozen, nor are tensors that share memory with them.
+    to are never frozen or watched, nor are tensors that share memory with them.
     """
     written = {
         node.args[0]
@@ -129,11 +137,11 @@ def graph_sources(
             str(node.target)
         )
         found.append(source)
-        if node in written and source.constant is not None:
-            memory.add(_memory(source.constant))
+        if node in written and (value := _tensor(source)) is not None:
+            memory.add(_memory(value))
     return [
-        dataclasses.replace(source, constant=None, owner=None)
-        if source.constant is not None and _memory(source.constant) in memory
+        source.as_input()
+        if (value := _tensor(source)) is not None and _memory(value) in memory
         else source
         for source in found
     ]
@@ -154,9 +162,18 @@ def _source_of(desc: Any, sources: InputSources) -> InputSource | None:
     label = f"{outer.label}.{name}"
     whole = outer.owner() if outer.owner is not None else None
     inner = getattr(whole, name, None)
-    if outer.constant is None or not isinstance(inner, torch.Tensor):
+    if _tensor(outer) is None or not isinstance(inner, torch.Tensor):
         return InputSource(label, outer.kind)
-    return InputSource(label, outer.kind, inner.detach(), weakref.ref(inner))
+    return _state(
+        InputSource(label), outer.kind, inner, not outer.watched, outer.watched
+    )
+
+
+def _tensor(source: InputSource) -> torch.Tensor | None:
+    """The tensor of a frozen or a watched source."""
+    if source.constant is not None:
+        return source.constant
+    return source.owner() if source.owner is not None else None
 
 
 def _memory(value: torch.Tensor) -> int:

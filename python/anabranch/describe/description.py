@@ -18,11 +18,18 @@ class InputSource:
     label: str
     kind: str = "input"  # "parameter", "buffer"
     constant: torch.Tensor | None = None  # the value, if it is frozen
-    # The user's tensor that a frozen value was taken from; it may change.
+    # A weight that calls pass. It seldom changes, and calls say whether it did.
+    watched: bool = False
+    # The user's tensor that is watched, or that a frozen value was taken from; it may
+    # change.
     owner: weakref.ref[torch.Tensor] | None = None
     # Dynamo's name of the source: an expression over the locals `L` and the globals
     # `G`.
     expression: str = ""
+
+    def as_input(self) -> InputSource:
+        """The same source, neither frozen nor watched."""
+        return dataclasses.replace(self, constant=None, watched=False, owner=None)
 
 
 # (output, "expand" or "permute", argument of the method): the program returns this

@@ -52,6 +52,8 @@ class Inputs:
             entry["strides"] = strides
             if any(names(stride) for stride in strides):
                 self.copied.append(len(self.passed) - 1)
+        if source.watched:
+            entry["watched"] = True
         self.entries.append(entry)
 
     def constant(

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from . import memory
+from .. import memory
 from .chatting.chat_engine import Engine
 from .chatting.chat_tokenizer import ChatTokenizer, Message
 

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from .. import collector
-from . import gguf_model, memory
+from .. import memory
+from . import gguf_model
 from .gguf_reading import parsed_once
 from .model_files import find
 

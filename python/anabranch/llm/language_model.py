@@ -12,7 +12,8 @@ import torch
 from ..config import Config, resolve
 from ..packages.cache import folder as cache_folder
 from ..parameter_file import ParameterFile
-from . import memory, quantized_layers
+from .. import memory
+from . import quantized_layers
 from .batching.batch_steps import BatchSteps
 from .batching.blocks import BLOCK, blocks_for
 from .batching.paged_cache import Pool

@@ -128,11 +128,12 @@ struct anabranch::python::CallScratch {
 
 Program::Program(std::shared_ptr<const Executable> executable, Calling calling)
     : executable(std::move(executable)), argumentCount(calling.arguments),
-      outputCount(this->executable->outputs().size()), views(calling.views) {
+      outputCount(this->executable->outputs().size()),
+      versions(this->executable->inputs().size()), views(calling.views) {
   const std::vector<InputInfo> &inputs = this->executable->inputs();
   for (size_t i = 0; i < inputs.size(); ++i)
     plans.push_back({calling.passed[i], calling.passed[i], inputs[i].isScalar,
-                     calling.copied[i]});
+                     calling.copied[i], inputs[i].watched});
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].mutated && !inputs[i].isScalar)
       written.push_back(i);
@@ -296,6 +297,8 @@ PyObject *Program::call(PyObject *arguments) {
     if (plans[i].scalar ? !readScalar(item, i, inputs[i])
                         : !readTensor(item, i, inputs[i], scratch))
       return nullptr;
+    if (plans[i].watched)
+      inputs[i].version = versions.of(i, item, inputs[i].tensor);
   }
 
   SmallArray<OutputValue, usualCount> outputs(outputCount);

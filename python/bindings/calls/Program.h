@@ -9,7 +9,7 @@
 #define ANABRANCH_BINDINGS_PROGRAM_H
 
 #include "anabranch/Executable.h"
-#include "calls/ModuleState.h"
+#include "calls/TensorVersions.h"
 
 #include <Python.h>
 #include <memory>
@@ -82,6 +82,7 @@ private:
     int32_t place; ///< of the argument among those that are not left out
     bool scalar;
     bool copied;
+    bool watched;
   };
   bool readScalar(PyObject *object, size_t input, InputValue &value) const;
   bool readTensor(PyObject *object, size_t input, InputValue &value,
@@ -100,6 +101,7 @@ private:
   std::vector<int32_t> kept; ///< numbers of arguments that are not left out
   size_t outputCount;
   std::vector<InputPlan> plans;
+  TensorVersions versions; ///< of watched inputs
   std::vector<OutputView> views;
   PyObject *watcher = nullptr;
   std::vector<size_t> written; ///< inputs that the program updates

@@ -39,18 +39,18 @@ namespace {
 /// With fewer channels most lanes of a vector stay empty.
 constexpr int64_t fewestChannels = 8;
 
-/// Whether a tensor is computed from the program's constants alone.
-bool isFrozenValue(const Operand &tensor) {
+/// Whether a tensor is computed from steady arguments alone.
+bool isSteadyValue(const Operand &tensor) {
   Operation *op = tensor.value.getDefiningOp();
   if (!op)
-    return tensor.isFrozen();
+    return tensor.isSteady();
   // A gather's body reads tensors that are no operands, so these count too.
   llvm::SetVector<Value> inputs(op->operand_begin(), op->operand_end());
   getUsedValuesDefinedAbove(op->getRegions(), inputs);
   return !isa<ir::AtenOp>(op) && llvm::all_of(inputs, [&](Value input) {
     Operand operand = tensor;
     operand.value = input;
-    return !isa<RankedTensorType>(input.getType()) || isFrozenValue(operand);
+    return !isa<RankedTensorType>(input.getType()) || isSteadyValue(operand);
   });
 }
 
@@ -209,7 +209,7 @@ bool prefersChannelsLast(const Convolution &conv, int64_t channels) {
   };
   return channels >= fewestChannels &&
          llvm::all_of(ArrayRef(conv.sizes).drop_front(2), isKnown) &&
-         isFrozenValue(conv.weight);
+         isSteadyValue(conv.weight);
 }
 
 Value convolveChannelsLast(LoweringBuilder &b, const Convolution &conv) {

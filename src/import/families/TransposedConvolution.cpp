@@ -215,7 +215,7 @@ Lowered Transposed::run() {
   int64_t points = 1;
   for (int64_t dim = 0; dim < conv.spatial; ++dim)
     points *= conv.input.size(2 + dim);
-  if (!conv.weight.isFrozen() && points < fewPoints &&
+  if (!conv.weight.isSteady() && points < fewPoints &&
       conv.weight.type().getNumElements() > fewElements)
     return b.refuse("a transposed convolution of few points, whose weight is "
                     "not frozen");

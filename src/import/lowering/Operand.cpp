@@ -7,7 +7,7 @@
 
 #include "import/lowering/Operand.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "ir/SteadyInput.h"
 
 using namespace mlir;
 
@@ -22,12 +22,12 @@ RankedTensorType Operand::type() const {
 }
 int64_t Operand::rank() const { return type().getRank(); }
 
-bool Operand::isFrozen() const {
+bool Operand::isSteady() const {
   auto argument = dyn_cast_or_null<BlockArgument>(value);
   if (!argument)
     return false;
   auto main = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return main && main.getArgAttr(argument.getArgNumber(), "anabranch.constant");
+  return main && ir::isSteady(main, argument.getArgNumber());
 }
 
 Num scalarElement(Body &body, const Operand &operand, DType dtype) {

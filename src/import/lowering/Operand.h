@@ -32,9 +32,9 @@ struct Operand {
   mlir::RankedTensorType type() const;
   int64_t rank() const;
   int64_t size(int64_t dim) const { return type().getDimSize(dim); }
-  /// Whether the operand is a constant of the program. Values that depend on
-  /// constants alone are computed once, at load.
-  bool isFrozen() const;
+  /// Whether the operand is a steady argument (ir/SteadyInput.h). What depends
+  /// on these alone is computed once.
+  bool isSteady() const;
 };
 
 /// The elements of the operands in a body: block arguments for tensors,

@@ -90,13 +90,13 @@ std::optional<Folding> match(ir::AtenOp norm) {
             *eps,
             *filters};
   for (const Operand &needed : {f.weight, f.mean, f.variance})
-    if (!needed.isFrozen())
+    if (!needed.isSteady())
       return std::nullopt;
   Type type = f.weight.type().getElementType();
   if ((!type.isF32() && !type.isF64()) || !f.weight.type().hasStaticShape())
     return std::nullopt;
   for (const Operand &any : {f.bias, f.scale, f.shift, f.mean, f.variance})
-    if (any && (!any.isFrozen() || any.type().getElementType() != type ||
+    if (any && (!any.isSteady() || any.type().getElementType() != type ||
                 any.type().getShape() != ArrayRef(f.channels())))
       return std::nullopt;
   return f;

@@ -7,6 +7,8 @@
 
 #include "package/verify/Actions.h"
 
+#include <algorithm>
+
 namespace anabranch::package {
 
 namespace {
@@ -68,6 +70,23 @@ void forEachAccess(const ActionUnion &action, const AccessVisitor &visit) {
       if (result >= 0)
         visit(result, true);
   }
+}
+
+std::vector<bool> readByInitialize(const ProgramT &program) {
+  std::vector<bool> read(program.inputs.size(), false);
+  for (const auto &stream : program.initialize)
+    for (const auto &command : stream->commands)
+      forEachAccess(command->action, [&](int number, bool) {
+        const BufferT &buffer = *program.buffers[number];
+        if (buffer.kind == BufferKind::Input)
+          read[buffer.index] = true;
+      });
+  return read;
+}
+
+bool initializesFromInputs(const ProgramT &program) {
+  std::vector<bool> read = readByInitialize(program);
+  return std::find(read.begin(), read.end(), true) != read.end();
 }
 
 std::vector<bool> readByCalls(const ProgramT &program) {

@@ -42,6 +42,10 @@ void forEachAccess(const ActionUnion &action, const AccessVisitor &visit);
 void forEachTensor(const ArgumentT &argument,
                    const std::function<void(int)> &visit);
 
+/// For each input, whether `initialize` reads it.
+std::vector<bool> readByInitialize(const ProgramT &program);
+bool initializesFromInputs(const ProgramT &program);
+
 /// For each buffer, whether a command of calls, not only of `initialize`,
 /// touches it.
 std::vector<bool> readByCalls(const ProgramT &program);

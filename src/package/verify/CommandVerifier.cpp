@@ -25,10 +25,12 @@ void CommandVerifier::checkRead(int number, const std::string &where) {
     return;
   const BufferT &buffer = *program.buffers[number];
   if (initializing)
-    require(buffer.kind != BufferKind::Input &&
-                buffer.kind != BufferKind::Output &&
+    require(buffer.kind != BufferKind::Output &&
                 staticExtent(buffer).has_value(),
             where, "uses a call's memory before any call");
+  if (initializing && buffer.kind == BufferKind::Input)
+    require(!program.inputs[buffer.index]->mutated, where,
+            "initializes with an input that is mutated");
 }
 
 void CommandVerifier::checkWrite(int number, const std::string &where) {
@@ -37,6 +39,8 @@ void CommandVerifier::checkWrite(int number, const std::string &where) {
     return;
   const BufferT &buffer = *program.buffers[number];
   require(buffer.kind != BufferKind::Constant, where, "writes to a constant");
+  require(buffer.kind != BufferKind::Input || !initializing, where,
+          "writes to an input before any call");
   require(buffer.kind != BufferKind::Input ||
               program.inputs[buffer.index]->mutated,
           where, "writes to an input that is not mutated");
@@ -138,7 +142,11 @@ void CommandVerifier::checkArgument(const ArgumentT &argument, int depth,
     return;
   switch (argument.kind) {
   case ArgKind::Tensor:
-    return checkRead(argument.buffer, where);
+    checkRead(argument.buffer, where);
+    require(failed() || !initializing ||
+                program.buffers[argument.buffer]->kind != BufferKind::Input,
+            where, "uses a call's memory before any call");
+    return;
   case ArgKind::Int:
   case ArgKind::Layout:
   case ArgKind::MemoryFormat:

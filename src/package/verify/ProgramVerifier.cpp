@@ -346,6 +346,16 @@ static bool cutsRightly(const ProgramT &program) {
   return true;
 }
 
+/// Programs that share persistent memory may not write it in different calls.
+static bool initializesAlike(const ProgramT &program) {
+  if (program.variants.empty())
+    return true;
+  return !initializesFromInputs(program) &&
+         std::none_of(
+             program.variants.begin(), program.variants.end(),
+             [](const auto &variant) { return initializesFromInputs(*variant); });
+}
+
 Status verifyProgram(const ProgramT &program) {
   if (Status s = ProgramVerifier(program).run(); !s.ok())
     return s;
@@ -360,6 +370,10 @@ Status verifyProgram(const ProgramT &program) {
     if (Status s = ProgramVerifier(*variant).run(); !s.ok())
       return s;
   }
+  if (!initializesAlike(program))
+    return Status(StatusCode::BadPackage,
+                  "program is refused: one of several programs initializes with "
+                  "inputs");
   return {};
 }
 

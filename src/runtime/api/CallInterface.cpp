@@ -67,6 +67,7 @@ void CallInterface::add(const package::Package &package, const Plan &plan) {
     info.name = input.name;
     info.isScalar = input.isScalar;
     info.mutated = input.mutated;
+    info.watched = input.watched;
     info.dtype = input.dtype;
     setLayout(info, input.shape, input.strides, isFirst ? nullptr : &inputs[i]);
     inputs[i] = std::move(info);

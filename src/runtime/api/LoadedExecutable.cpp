@@ -9,6 +9,8 @@
 
 #include "runtime/shapes/Padding.h"
 
+#include <algorithm>
+
 namespace anabranch::runtime {
 
 Status LoadedExecutable::load(const std::string &path,
@@ -28,7 +30,7 @@ Status LoadedExecutable::load(const std::string &path,
     programs.push_back(loaded);
     own.push_back(std::move(loaded));
   }
-  if (shared->donor)
+  if (shared->donor && !changesWeights() && !like->changesWeights())
     shareWeights(programs, *like);
   root = own.front();
   alone = own.size() == 1;
@@ -37,6 +39,12 @@ Status LoadedExecutable::load(const std::string &path,
   // Calls may need few of these pages again.
   shared->package->constants.releasePages();
   return {};
+}
+
+bool LoadedExecutable::changesWeights() const {
+  return std::any_of(
+      own.begin(), own.end(),
+      [](const auto &program) { return program->changesWeights(); });
 }
 
 /// Uses the weights of `like` wherever they equal the package's own, so that

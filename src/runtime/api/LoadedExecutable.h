@@ -58,6 +58,7 @@ public:
   }
 
 private:
+  bool changesWeights() const;
   void shareWeights(const std::vector<std::shared_ptr<LoadedProgram>> &programs,
                     const LoadedExecutable &like);
   std::shared_ptr<const GearTable> currentTable() const {

@@ -42,11 +42,25 @@ Commands emptyPart(const Commands &whole) {
   part.steps = whole.steps;
   part.operands = whole.operands;
   part.sizes = whole.sizes;
+  part.inputPatches = whole.inputPatches;
   part.resultPatches = whole.resultPatches;
   return part;
 }
 
+void append(Commands &part, Command command) {
+  command.stream = 0;
+  part.serial.push_back(command);
+  part.streams[0].commands.push_back(command);
+}
+
 } // namespace
+
+Commands partOf(const Commands &whole, const std::vector<size_t> &numbers) {
+  Commands part = emptyPart(whole);
+  for (size_t number : numbers)
+    append(part, whole.serial[number]);
+  return part;
+}
 
 std::vector<Commands> cutByReads(const Plan &plan, const Commands &whole,
                                  int64_t bytes) {
@@ -63,10 +77,7 @@ std::vector<Commands> cutByReads(const Plan &plan, const Commands &whole,
       left = bytes;
     }
     left -= reads;
-    Command alone = command;
-    alone.stream = 0;
-    parts.back().serial.push_back(alone);
-    parts.back().streams[0].commands.push_back(alone);
+    append(parts.back(), command);
   }
   return parts;
 }

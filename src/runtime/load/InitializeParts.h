@@ -12,6 +12,10 @@
 
 namespace anabranch::runtime {
 
+/// The commands of `whole` with these numbers in its serial order, as one
+/// stream.
+Commands partOf(const Commands &whole, const std::vector<size_t> &numbers);
+
 /// Cuts the initialisation of a program into consecutive parts. Each reads at
 /// most `bytes` of constants, or has one command. After each part the pages of
 /// its constants can be given back, so that loading needs memory for the packed

@@ -75,6 +75,10 @@ Status LoadedProgram::load(const package::ProgramT &program) {
         std::make_unique<const ScheduledTasks>(std::move(*graph)));
   }
   plan.persistent = owner->persistent;
+  watched = std::make_unique<WatchedInputs>(plan);
+  if (watched->any() && owner->package->prepared.size())
+    return Status(StatusCode::BadPackage,
+                  "the package has prepared weights, which calls would change");
   return initialize();
 }
 
@@ -82,6 +86,8 @@ Status LoadedProgram::initialize() {
   if (owner->package->prepared.size() || plan.initialize.serial.empty())
     return {};
   DeviceBuffer arena(*plan.device);
+  if (watched->any())
+    return initialize(watched->independent(), arena);
   // A part of the initialisation reads at most so many bytes of constants, or
   // one weight.
   constexpr int64_t pieceBytes = int64_t(32) << 20;
@@ -104,6 +110,25 @@ Status LoadedProgram::initialize(const Commands &commands,
     return s;
   trace::Call call(trace::Recorder::active(), plan.info, frame.slots);
   return execute(frame, workers(), call.orNull());
+}
+
+/// Runs what depends on watched inputs, unless it has run for these values.
+Status LoadedProgram::follow(const InputValue *inputs, size_t inputCount,
+                             WatchedInputs::Use &use) const {
+  if (!watched->any() || watched->join(inputs, use))
+    return {};
+  DeviceBuffer arena(*plan.device);
+  Commands commands = watched->outdated(inputs);
+  CallFrame frame(plan, commands, {});
+  frame.arena = &arena;
+  Status s = bindInputs(frame, inputs, inputCount);
+  if (s.ok()) {
+    frame.bindCaller();
+    trace::Call call(trace::Recorder::active(), plan.info, frame.slots);
+    s = execute(frame, workers(), call.orNull());
+  }
+  watched->note(inputs, s.ok());
+  return s;
 }
 
 void LoadedProgram::useFrom(const SharedWeights &donated, UsedRanges &used) {
@@ -210,6 +235,9 @@ Status LoadedProgram::runIn(CallFrame &frame, const InputValue *inputs,
   if (Status s = allocator.allocate(outputs, outputCount); !s.ok())
     return s;
   if (Status s = bindOutputs(frame, outputs); !s.ok())
+    return s;
+  WatchedInputs::Use use;
+  if (Status s = follow(inputs, inputCount, use); !s.ok())
     return s;
   frame.bindCaller();
   NamedEvents events(plan.awaits, plan.records);

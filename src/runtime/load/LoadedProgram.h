@@ -11,6 +11,7 @@
 #include "runtime/execute/CallFrame.h"
 #include "runtime/load/LoadedPackage.h"
 #include "runtime/load/SharedWeights.h"
+#include "runtime/load/WatchedInputs.h"
 
 namespace anabranch::runtime {
 
@@ -37,6 +38,8 @@ public:
   /// adds the ranges of the others to `used`. Call it before any call runs.
   void useFrom(const SharedWeights &donated, UsedRanges &used);
 
+  /// Whether calls change what `initialize` made.
+  bool changesWeights() const { return watched->any(); }
   const Plan &getPlan() const { return plan; }
   const LoadedPackage &getOwner() const { return *owner; }
   size_t cachedBytes() const { return frames.bytes(); }
@@ -49,6 +52,8 @@ public:
 private:
   Status initialize();
   Status initialize(const Commands &commands, DeviceBuffer &arena);
+  Status follow(const InputValue *inputs, size_t inputCount,
+                WatchedInputs::Use &use) const;
   Status runIn(CallFrame &frame, const InputValue *inputs, size_t inputCount,
                OutputValue *outputs, size_t outputCount,
                OutputAllocator &allocator) const;
@@ -60,6 +65,7 @@ private:
 
   std::shared_ptr<const LoadedPackage> owner;
   Plan plan;
+  std::unique_ptr<WatchedInputs> watched;
   SuperKernels superKernels;
   mutable FramePool frames;
 };

@@ -7,6 +7,7 @@
 
 #include "runtime/plan/BuildPlan.h"
 
+#include "package/verify/Actions.h"
 #include "runtime/plan/FlattenCommands.h"
 
 #include <algorithm>
@@ -136,6 +137,9 @@ Status buildPlan(const Package &package, const ProgramT &program,
   addBuffers(package, program, plan);
   addArenaParts(program, plan);
   addOutputs(program, plan);
+  std::vector<bool> watched = readByInitialize(program);
+  for (size_t i = 0; i < watched.size(); ++i)
+    plan.inputs[i].watched = watched[i];
   if (Status s = flattenCommands(program, program.initialize, library, *info,
                                  plan, plan.initialize);
       !s.ok())

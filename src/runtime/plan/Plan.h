@@ -30,6 +30,7 @@ struct InputPlan {
   std::string name;
   bool isScalar = false;
   bool mutated = false;
+  bool watched = false; ///< `initialize` reads it
   int scalarSlot = -1;
   DType dtype = DType::F32;
   std::vector<Size> shape;

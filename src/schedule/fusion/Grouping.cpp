@@ -11,6 +11,7 @@
 #include "analysis/PaddedTaps.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
+#include "ir/SteadyInput.h"
 #include "schedule/fusion/Layouts.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -233,7 +234,7 @@ static int64_t bytesOf(Value value) {
 bool Grouping::isConstant(Value value) const {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     auto main = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    return !!constantName(main, argument.getArgNumber());
+    return ir::isSteady(main, argument.getArgNumber());
   }
   int producer = producerOf(value);
   return producer >= 0 && groups[nodes[producer].group].constant;

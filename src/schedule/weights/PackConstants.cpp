@@ -1,4 +1,4 @@
-//===- PackConstants.cpp - frozen weights in the layout of kernels --------===//
+//===- PackConstants.cpp - weights in the layout of kernels ---------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -9,14 +9,14 @@
 //                            ->  %v = extract_slice (collapse (transpose %p))
 //                                %0 = contraction %x, %v
 //
-// %p depends on frozen values only, so it is made once, at load. %v equals %w,
+// %p depends on steady values only, so `initialize` makes it. %v equals %w,
 // element by element: any kernel of the contraction can read it. The kernel
 // that reads panels recognises them in the indices of its reads.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ir/QuantizedWeight.h"
-#include "schedule/weights/FrozenValues.h"
+#include "schedule/weights/SteadyValues.h"
 #include "schedule/weights/PackPass.h"
 #include "schedule/weights/Passes.h"
 
@@ -38,14 +38,14 @@ int64_t bytesOf(Value value) {
 class ConstantPacker {
 public:
   explicit ConstantPacker(func::FuncOp main)
-      : b(main.getContext()), frozen(main) {}
+      : b(main.getContext()), steady(main) {}
 
   void pack(linalg::GenericOp op, const PanelLayout &chosen) {
     layout = chosen;
     operand = &op->getOpOperand(layout.operand);
     AffineMap map = op.getMatchingIndexingMap(operand);
     if (ir::quantizedWeightOf(operand->get().getDefiningOp()) ||
-        !frozen.contains(operand->get()) || !pays())
+        !steady.contains(operand->get()) || !pays())
       return;
     Value &view = packed[{operand->get(), map, layout.column, layout.kPack}];
     if (!view) {
@@ -196,7 +196,7 @@ private:
   }
 
   OpBuilder b;
-  FrozenValues frozen;
+  SteadyValues steady;
   /// Panels by operand, map, column loop and K-pack factor. Readers with one
   /// key share them, in the layout of the first reader.
   DenseMap<std::tuple<Value, AffineMap, unsigned, int64_t>, Value> packed;
@@ -213,7 +213,7 @@ private:
 std::unique_ptr<Pass> createPackConstantsPass(ChoosePanels choose) {
   return schedule::makePackPass<schedule::ConstantPacker>(
       "anabranch-pack-constants",
-      "packs frozen operands of matrix products at load", std::move(choose));
+      "packs steady operands of matrix products in initialize", std::move(choose));
 }
 
 } // namespace anabranch

@@ -214,7 +214,7 @@ private:
 class QuantizedPacker {
 public:
   explicit QuantizedPacker(func::FuncOp main)
-      : b(main.getContext()), frozen(main) {}
+      : b(main.getContext()), steady(main) {}
 
   void pack(linalg::GenericOp op, const WeightRole &role) {
     OpOperand &operand = op->getOpOperand(role.operand);
@@ -230,7 +230,7 @@ public:
 
 private:
   OpBuilder b;
-  FrozenValues frozen;
+  SteadyValues steady;
   DenseMap<std::pair<Value, AffineMap>, Value> made;
   bool isQuantized = false;
 
@@ -242,7 +242,7 @@ private:
     AffineMap map = op.getMatchingIndexingMap(&operand);
     auto type = cast<RankedTensorType>(operand.get().getType());
     if (!type.hasStaticShape() || type.getRank() != 2 ||
-        !frozen.contains(operand.get()))
+        !steady.contains(operand.get()))
       return Value();
     auto dimOf = [&](unsigned loop) {
       return map.getResultPosition(b.getAffineDimExpr(loop));
@@ -262,7 +262,7 @@ private:
     int64_t columns = type.getDimSize(*column),
             depths = type.getDimSize(*depth);
     auto formula = WeightFormula::find(operand.get(), access, columns, depths,
-                                       frozen, why);
+                                       steady, why);
     if (!formula)
       return Value();
     isQuantized = true;

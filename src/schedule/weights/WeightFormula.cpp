@@ -423,14 +423,14 @@ const TensorElement *findInteger(ArrayRef<const TensorElement *> elements,
 
 std::optional<WeightFormula>
 WeightFormula::find(Value operand, AffineMap map, int64_t columns,
-                    int64_t depths, FrozenValues &frozen, std::string &why) {
+                    int64_t depths, SteadyValues &steady, std::string &why) {
   Formula formula = FormulaReader(operand.getContext())
                         .read(operand, map.getResults(), /*isUnsigned=*/false);
   SmallVector<const TensorElement *> elements;
   collectElements(*formula, elements);
   for (const TensorElement *element : elements)
-    if (!frozen.contains(element->tensor)) {
-      why = "the weight is not frozen";
+    if (!steady.contains(element->tensor)) {
+      why = "the weight is computed from what calls bring";
       return std::nullopt;
     }
   const TensorElement *integer = findInteger(elements, columns * depths);

@@ -24,7 +24,7 @@
 #ifndef ANABRANCH_SCHEDULE_WEIGHTS_WEIGHTFORMULA_H
 #define ANABRANCH_SCHEDULE_WEIGHTS_WEIGHTFORMULA_H
 
-#include "schedule/weights/FrozenValues.h"
+#include "schedule/weights/SteadyValues.h"
 #include "schedule/weights/IntegerRange.h"
 
 #include "mlir/IR/AffineMap.h"
@@ -84,7 +84,7 @@ struct WeightFormula {
   /// depth.
   static std::optional<WeightFormula> find(mlir::Value operand,
                                            mlir::AffineMap map, int64_t columns,
-                                           int64_t depths, FrozenValues &frozen,
+                                           int64_t depths, SteadyValues &steady,
                                            std::string &why);
 };
 

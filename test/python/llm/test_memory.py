@@ -3,7 +3,7 @@
 import pytest
 
 from anabranch import _C
-from anabranch.llm import memory
+from anabranch import memory
 
 
 def test_the_smaller_limit_counts(monkeypatch):

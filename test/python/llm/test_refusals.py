@@ -11,7 +11,7 @@ from anabranch import cli
 
 transformers = pytest.importorskip("transformers")
 llm = pytest.importorskip("anabranch.llm")
-memory = pytest.importorskip("anabranch.llm.memory")
+memory = pytest.importorskip("anabranch.memory")
 programs = pytest.importorskip("anabranch.llm.programs")
 
 

@@ -1,24 +1,24 @@
-//===- FrozenValues.cpp - what depends on frozen values only --------------===//
+//===- SteadyValues.cpp - what depends on weights only --------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#include "schedule/weights/FrozenValues.h"
+#include "schedule/weights/SteadyValues.h"
 
 #include "analysis/IterationSpace.h"
 #include "ir/Anabranch.h"
-#include "schedule/fusion/Layouts.h"
+#include "ir/SteadyInput.h"
 
 using namespace mlir;
 
 namespace anabranch {
 namespace schedule {
 
-bool FrozenValues::contains(Value value) {
+bool SteadyValues::contains(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
-    return constantName(main, argument.getArgNumber()) &&
+    return ir::isSteady(main, argument.getArgNumber()) &&
            cast<RankedTensorType>(value.getType()).hasStaticShape();
   auto found = known.find(value);
   if (found != known.end())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 
-from .. import _C
+from . import _C
 
 MIB = 1 << 20
 

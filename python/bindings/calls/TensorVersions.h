@@ -1,0 +1,46 @@
+//===- TensorVersions.h - numbers for what tensors hold ---------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_BINDINGS_TENSORVERSIONS_H
+#define ANABRANCH_BINDINGS_TENSORVERSIONS_H
+
+#include "anabranch/Tensor.h"
+#include "calls/ModuleState.h"
+#include "tensors/TensorState.h"
+
+#include <vector>
+
+namespace anabranch::python {
+
+/// The versions (InputValue) of tensors that calls pass as watched inputs. All
+/// need the GIL.
+///
+/// A version stays as long as calls pass a tensor with the same memory, and
+/// nobody is seen to write there: PyTorch's counter of writes is as it was, and
+/// so are some of the values. PyTorch counts no writes through `p.data`, NumPy
+/// or another process; those that change all values are seen nevertheless.
+class TensorVersions {
+public:
+  explicit TensorVersions(size_t inputs) : inputs(inputs) {}
+
+  /// The version of this tensor, which is input number `input`. Zero if nobody
+  /// counts its writes, as of tensors made in inference mode.
+  uint64_t of(size_t input, PyObject *tensor, const TensorView &view);
+
+private:
+  struct Known {
+    Ref storage; ///< weak: no other storage gets its address
+    TensorState state;
+    uint64_t sample = 0, version = 0;
+  };
+
+  std::vector<Known> inputs;
+};
+
+} // namespace anabranch::python
+
+#endif // ANABRANCH_BINDINGS_TENSORVERSIONS_H
