@@ -1,4 +1,4 @@
-// The program packs frozen right operands at load, into panels of the kernel's width.
+// The program packs steady right operands in initialize, into panels of the kernel's width.
 // RUN: anabranch-opt %s --until=fuse --cpu=avx2 | FileCheck %s
 // RUN: anabranch-opt %s --until=fuse --cpu=avx512bf16 | FileCheck %s --check-prefix=PAIRS
 
@@ -27,6 +27,25 @@
 // CHECK: tensor.extract_slice {{.*}} : tensor<24x10xf32> to tensor<20x10xf32>
 // CHECK: kind = "contraction"
 func.func @linear(%x: tensor<4x10xf32>, %w: tensor<20x10xf32> {anabranch.constant = "w"}) -> tensor<4x20xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x20xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%e : tensor<4x20xf32>) -> tensor<4x20xf32>
+  %0 = linalg.generic {indexing_maps = [#x, #w, #out], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<4x10xf32>, tensor<20x10xf32>) outs(%init : tensor<4x20xf32>) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %p = arith.mulf %a, %b : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<4x20xf32>
+  return %0 : tensor<4x20xf32>
+}
+
+// A watched weight is packed as a frozen one is, by the calls that find it changed.
+// CHECK-LABEL: func.func @watched
+// CHECK: %[[PANELS:.*]] = anabranch.dispatch ins(%arg1 : tensor<20x10xf32>)
+// CHECK: {initialize
+// CHECK: anabranch.dispatch ins(%arg0, %[[PANELS]]
+func.func @watched(%x: tensor<4x10xf32>, %w: tensor<20x10xf32> {anabranch.watched}) -> tensor<4x20xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<4x20xf32>
   %init = linalg.fill ins(%zero : f32) outs(%e : tensor<4x20xf32>) -> tensor<4x20xf32>

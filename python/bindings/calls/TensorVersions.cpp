@@ -80,12 +80,12 @@ uint64_t TensorVersions::of(size_t input, PyObject *tensor,
     PyErr_Clear();
     return 0;
   }
-  if (state.version < 0)
-    return 0;
   uint64_t sample = sampleOf(view);
   if (known.version && state == known.state && sample == known.sample)
     return known.version;
   try {
+    if (nb::cast<bool>(nb::handle(tensor).attr("is_inference")()))
+      return known.version = 0;
     if (state.storage != known.state.storage)
       known.storage = weakStorageOf(tensor);
   } catch (nb::python_error &) {

@@ -91,6 +91,20 @@ TEST(GraphReader, ReadsMutations) {
   EXPECT_TRUE(contains(text, "anabranch.name = \"cache\""));
 }
 
+TEST(GraphReader, ReadsWatchedWeights) {
+  auto reading = [](const char *input) {
+    return import(std::string(R"({"version": 1,
+      "inputs": [{"name": "w", "kind": "parameter", "dtype": "f32",
+                  "watched": true, )") +
+                  input + R"(}], "nodes": [], "outputs": [{"ref": "w"}]})");
+  };
+  const char *refusal =
+      "a watched input has known sizes, no value, and no writes";
+  EXPECT_TRUE(contains(reading(R"("shape": [4])"), "anabranch.watched"));
+  EXPECT_TRUE(contains(reading(R"("shape": [4], "mutated": true)"), refusal));
+  EXPECT_TRUE(contains(reading(R"("shape": [4], "constant": "w")"), refusal));
+}
+
 TEST(GraphReader, NamesWhatIsWrong) {
   EXPECT_TRUE(contains(import("{"), "is no JSON"));
   EXPECT_TRUE(contains(import("[]"), "must be an object"));

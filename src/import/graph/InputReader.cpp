@@ -67,8 +67,10 @@ LogicalResult InputReader::readInput(const json::Object &input) {
   if (auto constant = input.getString("constant"))
     own.set("anabranch.constant", in.builder.getStringAttr(*constant));
   if (input.getBoolean("watched").value_or(false)) {
-    if (!type->hasStaticShape() || own.get("anabranch.constant"))
-      return in.error() << "a watched input has known sizes and no value";
+    if (!type->hasStaticShape() || own.get("anabranch.constant") ||
+        input.getBoolean("mutated").value_or(false))
+      return in.error()
+             << "a watched input has known sizes, no value, and no writes";
     own.set("anabranch.watched", in.builder.getUnitAttr());
   }
   if (failed(readRange(input, own)))

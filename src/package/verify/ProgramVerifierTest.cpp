@@ -163,6 +163,21 @@ const Case cases[] = {
      [](ProgramT &p) {
        p.initialize[0]->commands[0]->action.AsLaunch()->buffers[0] = 0;
      }},
+    {"initializes with an input that is mutated",
+     [](ProgramT &p) {
+       p.inputs[0]->shape = {fixed(4), fixed(4)};
+       p.buffers[0]->shape = {fixed(4), fixed(4)};
+       p.slot_sources.clear();
+       p.inputs[0]->mutated = true;
+       p.initialize[0]->commands[0]->action.AsLaunch()->buffers[0] = 0;
+     }},
+    {"writes to an input before any call",
+     [](ProgramT &p) {
+       p.inputs[0]->shape = {fixed(4), fixed(4)};
+       p.buffers[0]->shape = {fixed(4), fixed(4)};
+       p.slot_sources.clear();
+       p.initialize[0]->commands[0]->action.AsLaunch()->buffers[1] = 0;
+     }},
     {"command 2, has a location that is not there",
      [](ProgramT &p) { p.streams[0]->commands[2]->location = 50; }},
     {"has no action",

@@ -10,20 +10,13 @@ import weakref
 import pytest
 import torch
 from torch import nn
+from weight_updates import UPDATES, check, mlp
 
 import anabranch
 from anabranch.shapes import tiers
 
 STEPS = int(os.environ.get("ANABRANCH_FROZEN_STEPS", "24"))
 SEED = int(os.environ.get("ANABRANCH_FROZEN_SEED", "0"))
-
-
-def mlp() -> nn.Module:
-    return nn.Sequential(nn.Linear(9, 16), nn.GELU(), nn.Linear(16, 5)).eval()
-
-
-def check(actual: torch.Tensor, expected: torch.Tensor) -> None:
-    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
 
 
 def by_torch(module, **options):
@@ -33,83 +26,6 @@ def by_torch(module, **options):
 
 def by_anabranch(module):
     return anabranch.compile(module, config=anabranch.Config(freeze=True))
-
-
-# Each entry changes the model's result in another way.
-
-
-def load_state(module):
-    module.load_state_dict({n: t + 0.5 for n, t in module.state_dict().items()})
-
-
-def add(module):
-    module[0].weight.add_(0.5)
-
-
-def copy(module):
-    module[2].weight.copy_(torch.randn(5, 16))
-
-
-def data(module):
-    module[2].bias.data = torch.randn(5)
-
-
-def data_twice(module):
-    """Replaces the memory twice: the second may get the address of the first."""
-    for _ in range(2):
-        module[2].bias.data = module[2].bias.data + 1
-
-
-def fill_item(module):
-    module[0].bias[3] = 7.0
-
-
-def vector(module):
-    flat = nn.utils.parameters_to_vector(module.parameters())
-    nn.utils.vector_to_parameters(flat + 0.25, module.parameters())
-
-
-def other_part(module):
-    """Moves the bias within the memory that it is already a part of."""
-    memory = torch.randn(10)
-    module[2].bias.data = memory[:5]
-    module[2].bias.data = memory[5:]
-
-
-def sgd(module):
-    with torch.enable_grad():
-        optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
-        module(torch.ones(2, 9)).sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-
-def fused_adam(module):
-    with torch.enable_grad():
-        optimizer = torch.optim.Adam(module.parameters(), lr=0.5, fused=True)
-        module(torch.ones(2, 9)).sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-
-def initialise(module):
-    nn.init.normal_(module[0].weight)
-
-
-def replace(module):
-    module[2].bias = None
-    module[2].bias = nn.Parameter(torch.randn(5))
-
-
-def in_inference_mode(module):
-    with torch.inference_mode():
-        module[0].weight.mul_(2)
-
-
-UPDATES = [
-    *(load_state, add, copy, data, data_twice, fill_item, vector, other_part),
-    *(sgd, fused_adam, initialise, replace, in_inference_mode),
-]
 
 
 @pytest.mark.parametrize("update", UPDATES, ids=lambda update: update.__name__)

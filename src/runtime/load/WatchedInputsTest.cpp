@@ -1,0 +1,166 @@
+//===- WatchedInputsTest.cpp - when weights of calls count anew -----------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "support/runtime/TestSupport.h"
+
+#include <atomic>
+#include <thread>
+
+namespace anabranch::testing {
+
+namespace {
+
+constexpr int64_t count = 64;
+
+/// x + 2 * first + 4 * second, where the last two are computed once for a
+/// version.
+ProgramMaker watchingProgram() {
+  ProgramMaker m;
+  int x = m.input("x", {fixed(count)});
+  int first = m.input("first", {fixed(count)});
+  int second = m.input("second", {fixed(count)});
+  constexpr int64_t bytes = count * 4;
+  int a = m.persistent(0, {fixed(count)}, bytes);
+  int b = m.persistent(bytes, {fixed(count)}, bytes);
+  int c = m.persistent(2 * bytes, {fixed(count)}, bytes);
+  m.initializing = true;
+  m.launch("twice", {first}, {a}, fixed(count));
+  m.launch("twice", {second}, {b}, fixed(count));
+  m.launch("twice", {b}, {c}, fixed(count));
+  m.initializing = false;
+  int sum = m.arena(0, {fixed(count)}, bytes);
+  m.launch("add", {x, a}, {sum}, fixed(count));
+  m.launch("add", {sum, c}, {m.output({fixed(count)})}, fixed(count));
+  return m;
+}
+
+/// A caller with weights of its own.
+struct Caller {
+  explicit Caller(const Executable &executable) : executable(executable) {}
+
+  void set(size_t input, float value, uint64_t version) {
+    arguments[input].values.assign(count, value);
+    versions[input] = version;
+  }
+  float call() {
+    std::vector<InputValue> inputs;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      inputs.push_back(arguments[i].value());
+      inputs.back().version = versions[i];
+    }
+    OutputValue output;
+    Status s = executable.run(inputs.data(), inputs.size(), &output, 1, results);
+    EXPECT_TRUE(s.ok()) << s.message();
+    const std::vector<float> &found = results.memory[0];
+    EXPECT_EQ(found, std::vector<float>(count, found[0]));
+    return found[0];
+  }
+
+  const Executable &executable;
+  std::vector<TensorArgument> arguments{
+      3, TensorArgument(std::vector<float>(count, 0))};
+  std::vector<uint64_t> versions{0, 0, 0};
+  VectorAllocator results;
+};
+
+class WatchedInputs : public ::testing::Test, protected PackageFolder {};
+
+} // namespace
+
+TEST_F(WatchedInputs, AreReadOnceForAVersion) {
+  auto executable = open(watchingProgram());
+  ASSERT_TRUE(executable);
+  EXPECT_FALSE(executable->inputs()[0].watched);
+  EXPECT_TRUE(executable->inputs()[1].watched);
+  EXPECT_TRUE(executable->inputs()[2].watched);
+  Caller caller(*executable);
+  caller.set(0, 1, 0);
+  caller.set(1, 10, 1);
+  caller.set(2, 100, 1);
+  EXPECT_EQ(caller.call(), 1 + 2 * 10 + 4 * 100);
+  // A promise that is broken shows that nothing is computed again.
+  caller.set(1, 20, 1);
+  EXPECT_EQ(caller.call(), 1 + 2 * 10 + 4 * 100);
+  caller.set(2, 200, 2);
+  EXPECT_EQ(caller.call(), 1 + 2 * 10 + 4 * 200);
+  caller.set(1, 20, 3);
+  EXPECT_EQ(caller.call(), 1 + 2 * 20 + 4 * 200);
+}
+
+TEST_F(WatchedInputs, WithoutAVersionAreReadInEachCall) {
+  auto executable = open(watchingProgram());
+  ASSERT_TRUE(executable);
+  Caller caller(*executable);
+  for (int i = 1; i < 4; ++i) {
+    caller.set(1, static_cast<float>(i), 0);
+    caller.set(2, 1, 7);
+    EXPECT_EQ(caller.call(), static_cast<float>(2 * i + 4));
+  }
+}
+
+TEST_F(WatchedInputs, AtAnotherPlaceAreReadAgain) {
+  auto executable = open(watchingProgram());
+  ASSERT_TRUE(executable);
+  Caller one(*executable), other(*executable);
+  one.set(1, 1, 1), one.set(2, 1, 1);
+  other.set(1, 2, 1), other.set(2, 2, 1);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(one.call(), 6);
+    EXPECT_EQ(other.call(), 12);
+  }
+}
+
+/// The next call does not take what a failed one left behind.
+TEST_F(WatchedInputs, AreReadAgainAfterAnError) {
+  ProgramMaker m;
+  int w = m.input("w", {fixed(count)});
+  int a = m.persistent(0, {fixed(count)}, count * 4);
+  m.initializing = true;
+  m.launch("twice", {w}, {a}, fixed(count));
+  m.initializing = false;
+  m.launch("twice", {a}, {m.output({fixed(count)})}, fixed(count));
+  auto executable = open(m);
+  ASSERT_TRUE(executable);
+  std::vector<float> values(count, 3);
+  int64_t wrong = count + 1, right = count;
+  InputValue input;
+  input.tensor.data = values.data();
+  input.tensor.rank = 1;
+  input.version = 1;
+  VectorAllocator results;
+  OutputValue output;
+  for (int64_t *size : {&wrong, &right, &wrong, &right}) {
+    input.tensor.shape = size;
+    Status s = executable->run(&input, 1, &output, 1, results);
+    EXPECT_EQ(s.ok(), size == &right);
+  }
+  EXPECT_EQ(results.memory[0], std::vector<float>(count, 12));
+}
+
+TEST_F(WatchedInputs, OfSeveralThreadsDoNotMix) {
+  auto executable = open(watchingProgram());
+  ASSERT_TRUE(executable);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      Caller caller(*executable);
+      for (int i = 0; i < 200; ++i) {
+        // Two threads change their weights, two keep them.
+        auto value = static_cast<float>(t < 2 ? i : t);
+        uint64_t version = t < 2 ? 1000 * (t + 1) + i : 1 + t;
+        caller.set(1, value, version);
+        caller.set(2, value, version);
+        wrong += caller.call() != 6 * value;
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+} // namespace anabranch::testing

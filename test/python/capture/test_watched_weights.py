@@ -1,0 +1,251 @@
+"""Weights that are not frozen: what is computed from them is kept until they change."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+
+import pytest
+import torch
+from torch import nn
+from weight_updates import UPDATES, check, mlp
+
+import anabranch
+
+
+def by_torch(module, **options):
+    return torch.compile(module, backend=anabranch.anabranch, options=options)
+
+
+def written_in_numpy(module):
+    """PyTorch counts no such write."""
+    array = module[0].weight.detach().numpy()
+    array *= 2
+
+
+def written_as_data(module):
+    module[0].weight.data.mul_(2)
+    module[2].bias.data.add_(1)
+
+
+@pytest.fixture
+def compile_kept(tmp_path):
+    """Compiles a module, and returns it with the names of the inputs that it watches."""
+
+    def compile_it(module, *args, **options):
+        compiled = by_torch(module, dump=str(tmp_path), **options)
+        with torch.no_grad():
+            compiled(*args)
+        graphs = [json.loads(f.read_text()) for f in tmp_path.glob("*.graph.json")]
+        inputs = [entry for graph in graphs for entry in graph["inputs"]]
+        return compiled, {e["label"] for e in inputs if e.get("watched")}
+
+    return compile_it
+
+
+@pytest.mark.parametrize(
+    "update",
+    [*UPDATES, written_in_numpy, written_as_data],
+    ids=lambda update: update.__name__,
+)
+@pytest.mark.parametrize("rows", [3, 64])
+def test_an_update_is_seen_at_the_next_call(rows, update, compile_kept):
+    module, x = mlp(), torch.randn(rows, 9)
+    compiled, watched = compile_kept(module, x)
+    assert watched == {"0.weight", "0.bias", "2.weight", "2.bias"}
+    with torch.no_grad():
+        before = compiled(x)
+        check(before, module(x))
+        update(module)
+        check(compiled(x), module(x))
+        assert not torch.allclose(compiled(x), before)
+
+
+def test_random_updates_and_calls_equal_eager():
+    choose = random.Random(1)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        module = mlp()
+        compiled = by_torch(module)
+        for _ in range(24):
+            for _ in range(choose.choice([0, 0, 1, 2])):
+                choose.choice(UPDATES)(module)
+            for parameter in module.parameters():
+                parameter.clamp_(-2, 2)
+            x = torch.randn(choose.choice([1, 3, 40]), 9)
+            check(compiled(x), module(x))
+
+
+def test_what_was_packed_is_kept(compile_kept):
+    """Writes that nobody can see show that the weights were not read again."""
+    module, x = nn.Linear(32, 32).eval(), torch.randn(16, 32)
+    compiled, _ = compile_kept(module, x)
+    with torch.no_grad():
+        before = compiled(x)
+        # Of 1024 elements, a few are compared.
+        module.weight.data[5, 7] += 100
+        check(compiled(x), before)
+        module.weight.data[5, 7] -= 100
+
+
+class Folded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(16, 24, 3, padding=1)
+        self.norm = nn.BatchNorm2d(24)
+
+    def forward(self, x):
+        return torch.relu(self.norm(self.conv(x)))
+
+
+def test_folded_statistics_follow(compile_kept):
+    module, x = Folded().eval(), torch.randn(2, 16, 9, 9)
+    compiled, watched = compile_kept(module, x)
+    assert "norm.running_var" in watched
+    with torch.no_grad():
+        check(compiled(x), module(x))
+        module.norm.running_mean.add_(0.5)
+        check(compiled(x), module(x))
+        module.conv.weight.mul_(0.5)
+        check(compiled(x), module(x))
+    module.train()
+    with torch.no_grad():
+        module(x)
+    module.eval()
+    with torch.no_grad():
+        check(compiled(x), module(x))
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(4))
+        self.register_buffer("part", self.total[:2])
+        self.weight = nn.Parameter(torch.randn(4))
+
+    def forward(self, x):
+        self.total.add_(x)
+        return self.total * self.weight + self.part.sum()
+
+
+def test_what_the_graph_updates_is_not_watched(compile_kept):
+    module, other = Counting().eval(), Counting().eval()
+    other.load_state_dict(module.state_dict())
+    x = torch.randn(4)
+    compiled, watched = compile_kept(module, x)
+    with torch.no_grad():
+        other(x)
+        for _ in range(3):
+            check(compiled(x), other(x))
+    assert watched == {"weight"}
+
+
+def test_gradients_and_gears_and_tiers_watch_nothing(compile_kept):
+    module, x = mlp(), torch.randn(3, 9)
+    assert not compile_kept(module, x, shapes="tiered")[1]
+    torch._dynamo.reset()
+    anabranch.set_gears(x, {0: (3, 6)})
+    assert not compile_kept(module, x)[1]
+
+
+def test_training_and_inference_take_turns():
+    module, x = mlp(), torch.randn(20, 9)
+    compiled = by_torch(module)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    for _ in range(4):
+        compiled(x).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            check(compiled(x), module(x))
+
+
+def test_weights_are_watched_unless_told_otherwise(compile_kept):
+    module, x = mlp(), torch.randn(20, 9)
+    compiled, watched = compile_kept(module, x, watch=False)
+    assert not watched
+    with torch.no_grad():
+        module[0].weight.data[3, 3] += 5
+        check(compiled(x), module(x))
+    with pytest.raises(Exception, match="watch"):
+        by_torch(module, watch="yes")(x)
+
+
+def test_weights_that_would_not_fit_are_not_watched(compile_kept, monkeypatch):
+    monkeypatch.setattr(anabranch.memory, "available", lambda: 2000)
+    module, x = mlp(), torch.randn(20, 9)
+    compiled, watched = compile_kept(module, x)
+    assert not watched
+    with torch.no_grad():
+        check(compiled(x), module(x))
+
+
+def test_weights_from_inference_mode_are_read_at_each_call():
+    with torch.inference_mode():
+        module = mlp()
+    x = torch.randn(20, 9)
+    compiled = by_torch(module)
+    with torch.inference_mode():
+        check(compiled(x), module(x))
+        module[0].weight[1, 1] += 5  # nobody counts it
+        check(compiled(x), module(x))
+
+
+def test_one_program_serves_two_sets_of_weights():
+    def linear(x, weight):
+        return torch.func.functional_call(module, {"weight": weight}, (x,))
+
+    module = nn.Linear(9, 16, bias=False).eval()
+    x = torch.randn(20, 9)
+    compiled = by_torch(linear)
+    with torch.no_grad():
+        weights = [torch.randn(16, 9) for _ in range(2)]
+        for _ in range(3):
+            for weight in weights:
+                check(compiled(x, weight), linear(x, weight))
+
+
+def test_threads_see_updates():
+    module, x = mlp(), torch.randn(40, 9)
+    compiled = by_torch(module)
+    wrong = []
+
+    def call():
+        with torch.no_grad():
+            for _ in range(50):
+                if not torch.allclose(compiled(x), module(x), atol=1e-4):
+                    wrong.append(1)
+
+    with torch.no_grad():
+        compiled(x)
+        for _ in range(3):
+            module[0].weight.mul_(1.1)
+            threads = [threading.Thread(target=call) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    assert not wrong
+
+
+class Method(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = mlp()
+
+    def run(self, x):
+        return self.body(x)
+
+
+def test_cached_methods_follow(tmp_path):
+    state = Method().state_dict()
+    for _ in range(2):  # The first round compiles, the second one reads from the cache.
+        module, x = Method().eval(), torch.randn(20, 9)
+        module.load_state_dict(state)
+        run = anabranch.cache_compile(module.run, cache_dir=tmp_path)
+        with torch.no_grad():
+            check(run(x), module.run(x))
+            for update in (w for w in UPDATES if w.__name__ in ("add", "data", "sgd")):
+                update(module.body)
+                check(run(x), module.run(x))
