@@ -21,6 +21,7 @@ BASE = {
     "dynamo_lock",
     "errors",
     "location",
+    "memory",
     "metrics",
     "parameter_file",
     "report",

@@ -26,7 +26,9 @@ def choose(
     """The sources of the graph's placeholders; those that are to be watched are."""
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     chosen = [
-        source if source.watched and _is_plain(node.meta.get("val")) else unwatched(source)
+        source
+        if source.watched and _is_plain(node.meta.get("val"))
+        else unwatched(source)
         for node, source in zip(placeholders, sources)
     ]
     if not all(map(_may_run_alone, graph.graph.nodes)) or not _fits(

@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from .. import collector
-from .. import memory
+from .. import collector, memory
 from . import gguf_model
 from .gguf_reading import parsed_once
 from .model_files import find

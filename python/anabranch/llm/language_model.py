@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
+from .. import memory
 from ..config import Config, resolve
 from ..packages.cache import folder as cache_folder
 from ..parameter_file import ParameterFile
-from .. import memory
 from . import quantized_layers
 from .batching.batch_steps import BatchSteps
 from .batching.blocks import BLOCK, blocks_for

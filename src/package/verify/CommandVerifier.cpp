@@ -39,8 +39,6 @@ void CommandVerifier::checkWrite(int number, const std::string &where) {
     return;
   const BufferT &buffer = *program.buffers[number];
   require(buffer.kind != BufferKind::Constant, where, "writes to a constant");
-  require(buffer.kind != BufferKind::Input || !initializing, where,
-          "writes to an input before any call");
   require(buffer.kind != BufferKind::Input ||
               program.inputs[buffer.index]->mutated,
           where, "writes to an input that is not mutated");

@@ -351,9 +351,10 @@ static bool initializesAlike(const ProgramT &program) {
   if (program.variants.empty())
     return true;
   return !initializesFromInputs(program) &&
-         std::none_of(
-             program.variants.begin(), program.variants.end(),
-             [](const auto &variant) { return initializesFromInputs(*variant); });
+         std::none_of(program.variants.begin(), program.variants.end(),
+                      [](const auto &variant) {
+                        return initializesFromInputs(*variant);
+                      });
 }
 
 Status verifyProgram(const ProgramT &program) {
@@ -371,9 +372,10 @@ Status verifyProgram(const ProgramT &program) {
       return s;
   }
   if (!initializesAlike(program))
-    return Status(StatusCode::BadPackage,
-                  "program is refused: one of several programs initializes with "
-                  "inputs");
+    return Status(
+        StatusCode::BadPackage,
+        "program is refused: one of several programs initializes with "
+        "inputs");
   return {};
 }
 

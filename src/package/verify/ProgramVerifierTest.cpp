@@ -45,7 +45,12 @@ ProgramMaker sound() {
   m.push(std::move(call), 1);
   m.otherOutput(OutputKind::External).buffer = made;
   m.p.needs_libtorch = true;
+  m.input("of known size", {fixed(4)});
   return m;
+}
+
+int inputOfKnownSize(ProgramT &p) {
+  return static_cast<int>(p.buffers.size()) - 1;
 }
 
 LaunchT &launch(ProgramT &p, int command) {
@@ -84,7 +89,7 @@ const Case cases[] = {
     {"input 0 has too many dimensions",
      [](ProgramT &p) { p.inputs[0]->shape.resize(100, fixed(1)); }},
     {"buffer 0 is an input that is not there",
-     [](ProgramT &p) { p.buffers[0]->index = 1; }},
+     [](ProgramT &p) { p.buffers[0]->index = 2; }},
     {"buffer 1 is a constant without a name",
      [](ProgramT &p) { p.buffers[1]->name = ""; }},
     {"buffer 1 has an unknown kind",
@@ -165,18 +170,9 @@ const Case cases[] = {
      }},
     {"initializes with an input that is mutated",
      [](ProgramT &p) {
-       p.inputs[0]->shape = {fixed(4), fixed(4)};
-       p.buffers[0]->shape = {fixed(4), fixed(4)};
-       p.slot_sources.clear();
-       p.inputs[0]->mutated = true;
-       p.initialize[0]->commands[0]->action.AsLaunch()->buffers[0] = 0;
-     }},
-    {"writes to an input before any call",
-     [](ProgramT &p) {
-       p.inputs[0]->shape = {fixed(4), fixed(4)};
-       p.buffers[0]->shape = {fixed(4), fixed(4)};
-       p.slot_sources.clear();
-       p.initialize[0]->commands[0]->action.AsLaunch()->buffers[1] = 0;
+       p.inputs[1]->mutated = true;
+       p.initialize[0]->commands[0]->action.AsLaunch()->buffers[0] =
+           inputOfKnownSize(p);
      }},
     {"command 2, has a location that is not there",
      [](ProgramT &p) { p.streams[0]->commands[2]->location = 50; }},

@@ -42,9 +42,9 @@ Status LoadedExecutable::load(const std::string &path,
 }
 
 bool LoadedExecutable::changesWeights() const {
-  return std::any_of(
-      own.begin(), own.end(),
-      [](const auto &program) { return program->changesWeights(); });
+  return std::any_of(own.begin(), own.end(), [](const auto &program) {
+    return program->changesWeights();
+  });
 }
 
 /// Uses the weights of `like` wherever they equal the package's own, so that

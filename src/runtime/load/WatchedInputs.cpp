@@ -1,4 +1,4 @@
-//===- WatchedInputs.cpp - weights that calls pass, seldom changed --------===//
+//===- WatchedInputs.cpp - weights that seldom change ---------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- WatchedInputs.h - weights that calls pass, seldom changed -*- C++ -*-===//
+//===- WatchedInputs.h - weights that seldom change -------------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

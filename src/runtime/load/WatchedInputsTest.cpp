@@ -1,4 +1,4 @@
-//===- WatchedInputsTest.cpp - when weights of calls count anew -----------===//
+//===- WatchedInputsTest.cpp - when weights of calls elements anew -----------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -14,27 +14,27 @@ namespace anabranch::testing {
 
 namespace {
 
-constexpr int64_t count = 64;
+constexpr int64_t elements = 64;
 
 /// x + 2 * first + 4 * second, where the last two are computed once for a
 /// version.
 ProgramMaker watchingProgram() {
   ProgramMaker m;
-  int x = m.input("x", {fixed(count)});
-  int first = m.input("first", {fixed(count)});
-  int second = m.input("second", {fixed(count)});
-  constexpr int64_t bytes = count * 4;
-  int a = m.persistent(0, {fixed(count)}, bytes);
-  int b = m.persistent(bytes, {fixed(count)}, bytes);
-  int c = m.persistent(2 * bytes, {fixed(count)}, bytes);
+  int x = m.input("x", {fixed(elements)});
+  int first = m.input("first", {fixed(elements)});
+  int second = m.input("second", {fixed(elements)});
+  constexpr int64_t bytes = elements * 4;
+  int a = m.persistent(0, {fixed(elements)}, bytes);
+  int b = m.persistent(bytes, {fixed(elements)}, bytes);
+  int c = m.persistent(2 * bytes, {fixed(elements)}, bytes);
   m.initializing = true;
-  m.launch("twice", {first}, {a}, fixed(count));
-  m.launch("twice", {second}, {b}, fixed(count));
-  m.launch("twice", {b}, {c}, fixed(count));
+  m.launch("twice", {first}, {a}, fixed(elements));
+  m.launch("twice", {second}, {b}, fixed(elements));
+  m.launch("twice", {b}, {c}, fixed(elements));
   m.initializing = false;
-  int sum = m.arena(0, {fixed(count)}, bytes);
-  m.launch("add", {x, a}, {sum}, fixed(count));
-  m.launch("add", {sum, c}, {m.output({fixed(count)})}, fixed(count));
+  int sum = m.arena(0, {fixed(elements)}, bytes);
+  m.launch("add", {x, a}, {sum}, fixed(elements));
+  m.launch("add", {sum, c}, {m.output({fixed(elements)})}, fixed(elements));
   return m;
 }
 
@@ -43,7 +43,7 @@ struct Caller {
   explicit Caller(const Executable &executable) : executable(executable) {}
 
   void set(size_t input, float value, uint64_t version) {
-    arguments[input].values.assign(count, value);
+    arguments[input].values.assign(elements, value);
     versions[input] = version;
   }
   float call() {
@@ -53,16 +53,17 @@ struct Caller {
       inputs.back().version = versions[i];
     }
     OutputValue output;
-    Status s = executable.run(inputs.data(), inputs.size(), &output, 1, results);
+    Status s =
+        executable.run(inputs.data(), inputs.size(), &output, 1, results);
     EXPECT_TRUE(s.ok()) << s.message();
     const std::vector<float> &found = results.memory[0];
-    EXPECT_EQ(found, std::vector<float>(count, found[0]));
+    EXPECT_EQ(found, std::vector<float>(elements, found[0]));
     return found[0];
   }
 
   const Executable &executable;
   std::vector<TensorArgument> arguments{
-      3, TensorArgument(std::vector<float>(count, 0))};
+      3, TensorArgument(std::vector<float>(elements, 0))};
   std::vector<uint64_t> versions{0, 0, 0};
   VectorAllocator results;
 };
@@ -117,16 +118,16 @@ TEST_F(WatchedInputs, AtAnotherPlaceAreReadAgain) {
 /// The next call does not take what a failed one left behind.
 TEST_F(WatchedInputs, AreReadAgainAfterAnError) {
   ProgramMaker m;
-  int w = m.input("w", {fixed(count)});
-  int a = m.persistent(0, {fixed(count)}, count * 4);
+  int w = m.input("w", {fixed(elements)});
+  int a = m.persistent(0, {fixed(elements)}, elements * 4);
   m.initializing = true;
-  m.launch("twice", {w}, {a}, fixed(count));
+  m.launch("twice", {w}, {a}, fixed(elements));
   m.initializing = false;
-  m.launch("twice", {a}, {m.output({fixed(count)})}, fixed(count));
+  m.launch("twice", {a}, {m.output({fixed(elements)})}, fixed(elements));
   auto executable = open(m);
   ASSERT_TRUE(executable);
-  std::vector<float> values(count, 3);
-  int64_t wrong = count + 1, right = count;
+  std::vector<float> values(elements, 3);
+  int64_t wrong = elements + 1, right = elements;
   InputValue input;
   input.tensor.data = values.data();
   input.tensor.rank = 1;
@@ -138,7 +139,7 @@ TEST_F(WatchedInputs, AreReadAgainAfterAnError) {
     Status s = executable->run(&input, 1, &output, 1, results);
     EXPECT_EQ(s.ok(), size == &right);
   }
-  EXPECT_EQ(results.memory[0], std::vector<float>(count, 12));
+  EXPECT_EQ(results.memory[0], std::vector<float>(elements, 12));
 }
 
 TEST_F(WatchedInputs, OfSeveralThreadsDoNotMix) {

@@ -16,9 +16,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/QuantizedWeight.h"
-#include "schedule/weights/SteadyValues.h"
 #include "schedule/weights/PackPass.h"
 #include "schedule/weights/Passes.h"
+#include "schedule/weights/SteadyValues.h"
 
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
@@ -213,7 +213,8 @@ private:
 std::unique_ptr<Pass> createPackConstantsPass(ChoosePanels choose) {
   return schedule::makePackPass<schedule::ConstantPacker>(
       "anabranch-pack-constants",
-      "packs steady operands of matrix products in initialize", std::move(choose));
+      "packs steady operands of matrix products in initialize",
+      std::move(choose));
 }
 
 } // namespace anabranch

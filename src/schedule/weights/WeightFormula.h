@@ -24,8 +24,8 @@
 #ifndef ANABRANCH_SCHEDULE_WEIGHTS_WEIGHTFORMULA_H
 #define ANABRANCH_SCHEDULE_WEIGHTS_WEIGHTFORMULA_H
 
-#include "schedule/weights/SteadyValues.h"
 #include "schedule/weights/IntegerRange.h"
+#include "schedule/weights/SteadyValues.h"
 
 #include "mlir/IR/AffineMap.h"
 #include "mlir/IR/Builders.h"

@@ -2,8 +2,7 @@
 
 import pytest
 
-from anabranch import _C
-from anabranch import memory
+from anabranch import _C, memory
 
 
 def test_the_smaller_limit_counts(monkeypatch):
