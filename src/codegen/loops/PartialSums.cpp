@@ -16,10 +16,11 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// Steps of one piece of a sum.
-static constexpr int64_t pieceSteps = 256;
+/// Steps of one piece of a sum, pieces of a piece of pieces, and so on: the
+/// rounding error of a sum grows with the square root of its steps.
+static constexpr int64_t pieceSteps = 32;
 /// A sum of at most this many steps is not cut into pieces.
-static constexpr int64_t longSumSteps = 4 * pieceSteps;
+static constexpr int64_t longSumSteps = 2 * pieceSteps;
 
 Values PartialSums::neutral() {
   LaneBuilder::MaskGuard guard(
@@ -72,14 +73,31 @@ bool PartialSums::isLong() {
   return adds && steps > longSumSteps;
 }
 
+/// The length of the longest pieces of a sum of `size` elements, where a step
+/// takes `step` of them.
+static int64_t longestPiece(int64_t size, int64_t step) {
+  int64_t length = pieceSteps * step;
+  while (length * pieceSteps < size)
+    length *= pieceSteps;
+  return length;
+}
+
 Values PartialSums::inPieces(Value low, Value high, int64_t step,
                              ValueRange carried, PieceFn body) {
   APInt size;
-  bool isShort = matchPattern(high, m_ConstantInt(&size)) &&
-                 size.getSExtValue() <= 2 * pieceSteps * step;
+  bool isKnown = matchPattern(high, m_ConstantInt(&size));
+  bool isShort = isKnown && size.getSExtValue() <= longSumSteps * step;
   if (carried.empty() || isShort || !isLong())
     return body(low, high, carried);
-  int64_t length = pieceSteps * step;
+  int64_t length = isKnown ? longestPiece(size.getSExtValue(), step)
+                           : pieceSteps * pieceSteps * step;
+  return cut(low, high, length, step, carried, body);
+}
+
+Values PartialSums::cut(Value low, Value high, int64_t length, int64_t step,
+                        ValueRange carried, PieceFn body) {
+  if (length <= step)
+    return body(low, high, carried);
   return lanes.loop(
       low, high, length, carried, [&](Value first, ValueRange totals) {
         Value last =
@@ -87,7 +105,8 @@ Values PartialSums::inPieces(Value low, Value high, int64_t step,
         Values one = neutral(), fresh;
         while (fresh.size() < totals.size())
           fresh.append(one);
-        Values part = body(first, last, fresh), sums;
+        Values part = cut(first, last, length / pieceSteps, step, fresh, body),
+               sums;
         for (size_t at = 0; at < totals.size(); at += one.size())
           sums.append(combineAll(totals.slice(at, one.size()),
                                  ValueRange(part).slice(at, one.size())));

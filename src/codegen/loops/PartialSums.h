@@ -35,12 +35,16 @@ public:
   /// the sum is made in pieces. Every nest must allow that.
   bool isLong();
   /// Runs `body(low, high, carried)`, for a long sum once for each piece.
+  /// Pieces are cut into pieces themselves.
   using PieceFn = llvm::function_ref<Values(mlir::Value low, mlir::Value high,
                                             mlir::ValueRange carried)>;
   Values inPieces(mlir::Value low, mlir::Value high, int64_t step,
                   mlir::ValueRange carried, PieceFn body);
 
 private:
+  Values cut(mlir::Value low, mlir::Value high, int64_t length, int64_t step,
+             mlir::ValueRange carried, PieceFn body);
+
   LoopContext &context;
   LaneBuilder &lanes;
   const FusedNests &nests;

@@ -51,6 +51,36 @@ def test_error_is_eagers(layout: str, dtype: torch.dtype) -> None:
         assert (result.double() - wanted.double()).abs().max() <= allowed, name
 
 
+@pytest.mark.parametrize("offset", [0, 1000])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [
+        ((70, 96), 0),
+        ((400, 96), 0),
+        ((5000, 48), 0),
+        ((100_000, 17), 0),
+        ((6, 900, 40), 1),
+        ((4, 20, 20, 33), (1, 2)),
+        ((40, 3000), 1),
+        ((50, 40, 9), (0, 1)),
+    ],
+)
+def test_sums_over_outer_dimensions_lose_no_digits(
+    shape: tuple[int, ...], dim: int | tuple[int, ...], dynamic: bool, offset: float
+) -> None:
+    """Elements that are added one after the other lose more with each step."""
+    torch.manual_seed(0)
+    x = torch.randn(shape) + offset
+
+    def error(sums: Tensor) -> float:
+        return (sums - x.double().sum(dim)).square().mean().sqrt().item()
+
+    torch._dynamo.reset()
+    compiled = anabranch.compile(lambda x: x.sum(dim), dynamic=dynamic)
+    assert error(compiled(x)) <= 2 * error(x.sum(dim))
+
+
 def test_not_a_number_reaches_its_result() -> None:
     x = torch.zeros(1, 4, 160, 150)
     x[0, 1, 80, 3] = float("nan")
