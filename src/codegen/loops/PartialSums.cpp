@@ -90,7 +90,7 @@ Values PartialSums::inPieces(Value low, Value high, int64_t step,
   if (carried.empty() || isShort || !isLong())
     return body(low, high, carried);
   int64_t length = isKnown ? longestPiece(size.getSExtValue(), step)
-                           : pieceSteps * pieceSteps * step;
+                           : pieceSteps * pieceSteps * pieceSteps * step;
   return cut(low, high, length, step, carried, body);
 }
 

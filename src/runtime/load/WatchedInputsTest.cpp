@@ -1,4 +1,5 @@
-//===- WatchedInputsTest.cpp - when weights of calls elements anew -----------===//
+//===- WatchedInputsTest.cpp - when weights of calls elements anew
+//-----------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
