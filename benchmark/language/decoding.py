@@ -6,6 +6,8 @@ decoding.py --llama-bench PROGRAM --gguf Q4_1.gguf BF16.gguf
                                      llama.cpp's own benchmark for these files
 decoding.py packed --llama-bench PROGRAM --gguf Q4_1.gguf --rounds 5
                                      both in turns, and the medians
+decoding.py f32 --model MODEL.gguf --depth 2048
+                                     another model, decoding behind 2,048 tokens
 
 Every figure comes from a fresh process, or is the median of several in turns. A way is a dtype of activations
 ("f32", "bf16"), or one with weights in few bits ("int4", "int4-bf16"). "packed" keeps
@@ -57,8 +59,9 @@ def quantized(kind: str) -> str | None:
     return kind if kind in ("int4", "int8") else None
 
 
-def measure(model_name: str, way: str, threads: int) -> dict[str, float]:
-    """Measures one way in this process, which has just begun."""
+def measure(model_name: str, way: str, threads: int, depth: int) -> dict[str, float]:
+    """Measures one way in this process, which has just begun. Decoding begins behind
+    `depth` tokens."""
     import torch
 
     torch.set_num_threads(threads)
@@ -70,7 +73,8 @@ def measure(model_name: str, way: str, threads: int) -> dict[str, float]:
     kind, floats = parts_of(way)
     model, _ = llm.load(model_name, dtype=floats, packed=kind == "packed")
     loaded = time.perf_counter()
-    compiled = llm.compile(model, quantize=quantized(kind), max_length=LENGTH)
+    length = max(LENGTH, depth + NEW_TOKENS)
+    compiled = llm.compile(model, quantize=quantized(kind), max_length=length)
     clock = StepClock(programs.Programs)
     first = answer(compiled, PROMPTS[0], 2)
     ready = time.perf_counter()
@@ -86,9 +90,9 @@ def measure(model_name: str, way: str, threads: int) -> dict[str, float]:
     rounds = []
     for _ in range(ROUNDS):
         clock.spent.clear()
-        answer(compiled, PROMPTS[0], 2)
+        answer(compiled, depth, 2)
         clock.spent.clear()
-        times = answer(compiled, PROMPTS[0], NEW_TOKENS)
+        times = answer(compiled, depth, NEW_TOKENS)
         steps = clock.spent[-(NEW_TOKENS - 1) :]
         rounds.append(
             ((times[-1] - times[0]) / (NEW_TOKENS - 1), sum(steps) / len(steps))
@@ -146,16 +150,18 @@ def answer(compiled: Any, prompt: int, new: int) -> list[float]:
     return times.times[1:]  # The first one is the prompt.
 
 
-def in_fresh_process(model: str, way: str, threads: int) -> dict[str, float]:
+def in_fresh_process(
+    model: str, way: str, threads: int, depth: int
+) -> dict[str, float]:
     command = [sys.executable, __file__, "--child", way, "--model", model]
-    command += ["--threads", str(threads)]
+    command += ["--threads", str(threads), "--depth", str(depth)]
     begin = time.perf_counter()
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found = json.loads(done.stdout.strip().rsplit("\n", 1)[-1])
     return found | {"process s": time.perf_counter() - begin}
 
 
-def of_llama_cpp(program: str, file: str, threads: int) -> dict[str, float]:
+def of_llama_cpp(program: str, file: str, threads: int, depth: int) -> dict[str, float]:
     """Figures of llama.cpp's own benchmark. "start" loads the model and reads a prompt."""
     base = [program, "-m", file, "-t", str(threads), "-o", "json"]
     prompts = ",".join(map(str, PROMPTS))
@@ -174,7 +180,9 @@ def of_llama_cpp(program: str, file: str, threads: int) -> dict[str, float]:
     run("-p", str(PROMPTS[0]), "-n", "0", "-r", "1", "--no-warmup")
     start = time.perf_counter() - begin
     found = {}
-    for row in run("-p", prompts, "-n", str(NEW_TOKENS), "-r", str(ROUNDS)):
+    rows = run("-p", prompts, "-n", "0", "-r", str(ROUNDS))
+    decoding = ("-p", "0", "-n", str(NEW_TOKENS), "-d", str(depth))
+    for row in rows + run(*decoding, "-r", str(ROUNDS)):
         name = "decode" if row["n_gen"] else f"prefill {row['n_prompt']}"
         # Its samples are seconds of whole runs: the best of them, as above.
         count = row["n_gen"] or row["n_prompt"]
@@ -188,11 +196,11 @@ def contenders(
     found: dict[str, Callable[[], dict[str, float]]] = {}
     for way in given.ways or (() if given.llama_bench else WAYS):
         found[f"anabranch {way}"] = functools.partial(
-            in_fresh_process, given.model, way, threads
+            in_fresh_process, given.model, way, threads, given.depth
         )
     for file in given.gguf if given.llama_bench else ():
         found[f"llama.cpp {Path(file).name}"] = functools.partial(
-            of_llama_cpp, given.llama_bench, file, threads
+            of_llama_cpp, given.llama_bench, file, threads, given.depth
         )
     return found
 
@@ -216,13 +224,15 @@ def main() -> None:
     parser.add_argument("ways", nargs="*", metavar="WAY")
     parser.add_argument("--model", default="SmolLM2")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--depth", type=int, default=PROMPTS[0], metavar="TOKENS")
     parser.add_argument("--llama-bench", metavar="PROGRAM")
     parser.add_argument("--gguf", nargs="+", default=[], metavar="FILE")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--child", metavar="WAY", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        print(json.dumps(measure(given.model, given.child, given.threads[0])))
+        found = measure(given.model, given.child, given.threads[0], given.depth)
+        print(json.dumps(found))
         return
     if not set(given.ways) <= set(WAYS):
         parser.error(f"ways are {', '.join(WAYS)}")
