@@ -51,6 +51,27 @@ std::optional<size_t> findOffset(const void *const (&object)[2],
   return std::nullopt;
 }
 
+/// Tensors that are made in inference mode have no version.
+class NoInferenceMode {
+public:
+  NoInferenceMode()
+      : mode(nb::module_::import_("torch").attr("inference_mode")(false)) {
+    mode.attr("__enter__")();
+  }
+  ~NoInferenceMode() {
+    try {
+      mode.attr("__exit__")(nb::none(), nb::none(), nb::none());
+    } catch (nb::python_error &error) {
+      error.discard_as_unraisable("leaving inference_mode(False)");
+    }
+  }
+  NoInferenceMode(const NoInferenceMode &) = delete;
+  NoInferenceMode &operator=(const NoInferenceMode &) = delete;
+
+private:
+  nb::object mode;
+};
+
 } // namespace
 
 const TensorStates &TensorStates::get() {
@@ -68,19 +89,15 @@ TensorStates::TensorStates() {
   bump = reinterpret_cast<Bump>(
       dlsym(library, "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE"));
   try {
-    nb::object torch = nb::module_::import_("torch");
-    // Tensors that are made in inference mode have no version to compare.
-    nb::object normal = torch.attr("inference_mode")(false);
-    normal.attr("__enter__")();
+    const NoInferenceMode normal;
+    nb::object make = nb::module_::import_("torch").attr("ones");
     // Numbers that no other field of a tensor has.
-    nb::object make = torch.attr("ones"),
-               first = make(9).attr("narrow")(0, 7, 1),
+    nb::object first = make(9).attr("narrow")(0, 7, 1),
                second = make(20).attr("narrow")(0, 13, 6);
     for (int i = 0; i < 3; ++i)
       second.attr("add_")(1);
     isQuick = counter && findOffsets(first.ptr(), second.ptr()) &&
               agrees(first.ptr()) && agrees(second.ptr());
-    normal.attr("__exit__")(nb::none(), nb::none(), nb::none());
   } catch (nb::python_error &) {
     isQuick = false;
   }
