@@ -162,6 +162,12 @@ def difference(output: Any, expected: Any) -> float:
     return worst
 
 
+def magnitude(output: Any) -> float:
+    """The largest absolute value, at least one."""
+    tensors = [t.double().nan_to_num(0, 0, 0) for t in flatten(output) if t.numel()]
+    return max([1.0, *(t.abs().max().item() for t in tensors)])
+
+
 def time_calls(
     function: Callable,
     arguments: tuple,
@@ -181,13 +187,15 @@ def steady(
     seconds: float = 6.0,
     tolerance: float = 1e-3,
 ) -> list[Row]:
-    """Times the contenders in turns, `seconds` for each of them in all."""
+    """Times the contenders in turns, `seconds` for each of them in all. Outputs whose
+    largest value is above one may differ from eager's by `tolerance` times that."""
     scale = {"us": 1e6, "ms": 1e3, "s": 1.0}[unit]
     rows = {name: Row(name, unit=unit) for name in names}
     ready: dict[str, tuple[Callable, tuple, int]] = {}
     with torch.no_grad():
         reference = make()
         expected = reference.function(*reference.arguments)
+        allowed = tolerance * magnitude(expected)
         for name in names:
             work = make()
             try:
@@ -202,7 +210,7 @@ def steady(
                 rows[name].error = f"{type(problem).__name__}: {problem}"[:300]
                 continue
             rows[name].difference = gap = difference(output, expected)
-            if gap > tolerance:
+            if gap > allowed:
                 rows[name].error = f"wrong by {gap:.2g}"
                 continue
             once = time_calls(function, work.arguments, 3)
