@@ -31,13 +31,14 @@ constexpr size_t numberAt = 16;
 template <typename T = const void *>
 T loadAt(const void *object, size_t offset) {
   T found;
-  std::memcpy(&found, static_cast<const char *>(object) + offset,
-              sizeof(found));
+  std::memcpy(static_cast<void *>(&found),
+              static_cast<const char *>(object) + offset, sizeof(found));
   return found;
 }
 
 const void *address(nb::handle number) {
-  return reinterpret_cast<const void *>(nb::cast<uintptr_t>(number));
+  uintptr_t value = nb::cast<uintptr_t>(number);
+  return loadAt(&value, 0);
 }
 
 /// Where in both objects the wanted value of each lies.
@@ -177,5 +178,6 @@ void TensorStates::wrote(PyObject *tensor) const {
     bump(reinterpret_cast<char *>(tensor) + tensorAt);
   } catch (...) {
     // Nobody counts the writes to an inference tensor.
+    return;
   }
 }

@@ -1,4 +1,4 @@
-//===- WatchedInputsTest.cpp - when weights are read again --------------===//
+//===- WatchedInputsTest.cpp - when weights are read again ----------------===//
 //-----------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
