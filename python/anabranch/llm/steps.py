@@ -47,6 +47,10 @@ class Steps(nn.Module):
         self._given = list(inspect.signature(model.forward).parameters)
         self._keeps = "logits_to_keep" in self._given
 
+    def extra_repr(self) -> str:
+        """Text for the key of a program in the compile cache."""
+        return f"capacity={self._key_values.capacity}"
+
     def serve(self, *args: Any, **kwargs: Any) -> Any:
         """`model.forward`. Calls that are no step over a static cache go to the model
         itself, which PyTorch runs."""

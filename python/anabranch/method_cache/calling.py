@@ -160,6 +160,22 @@ def check_sizes(inputs: Sequence[Mapping[str, Any]], arguments: Sequence[Any]) -
             check_tensor(entry, value, symbols)
 
 
+def other_size(inputs: Sequence[Mapping[str, Any]], arguments: Sequence[Any]) -> str:
+    """Which tensor has another size than the trace, of those that are no symbols. Empty:
+    none has."""
+    for entry in inputs:
+        value = arguments[entry["argument"]]
+        if "shape" not in entry or not isinstance(value, torch.Tensor):
+            continue
+        wanted = [s if isinstance(s, int) else None for s in entry["shape"]]
+        if len(wanted) != value.dim() or any(
+            size is not None and size != found
+            for size, found in zip(wanted, value.shape)
+        ):
+            return f"{entry['name']} has the shape {[*value.shape]}"
+    return ""
+
+
 def check_tensor(
     entry: Mapping[str, Any], value: torch.Tensor, symbols: Mapping[str, int]
 ) -> None:

@@ -17,7 +17,7 @@ from .. import _C
 from ..packages.optimizers import count_fused_steps
 from . import bytecode, dynamo
 from .argument_check import refusing
-from .calling import check_sizes, graph_call
+from .calling import check_sizes, graph_call, other_size
 from .module_state import ModuleTable
 from .recording import Changed, Recording, Stale
 from .source import Place, Source, look_up, values
@@ -182,6 +182,9 @@ class Replay:
                 raise Stale(f"frozen argument {index} has other values")
         if self.strict:
             check_sizes(self.calling.inputs, arguments)
+        elif reason := other_size(self.calling.inputs, arguments):
+            # Keys have the sizes of arguments, and not those of tensors in objects.
+            raise Stale(reason)
 
 
 def _refuse_changes(freeze: bool | str) -> None:

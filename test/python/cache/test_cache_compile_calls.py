@@ -207,3 +207,26 @@ def test_a_hit_has_the_report_of_the_compilation() -> None:
     assert made.pop("name") != "Called.method"
     assert {"kernels", "dispatches", "phases"} <= set(found)
     assert found == made
+
+
+class Holder:
+    """An object whose tensor is not among the arguments."""
+
+    def __init__(self, size: int) -> None:
+        self.value = torch.arange(float(size))
+
+
+class ReadsHolder(torch.nn.Module):
+    def run(self, x, holder):
+        return x + holder.value.sum() * holder.value[-1]
+
+
+def test_tensors_in_objects_may_have_another_size(tmp_path, monkeypatch):
+    monkeypatch.delenv("ANABRANCH_CACHE", raising=False)
+    x = torch.randn(3)
+    for size in (4, 6, 6, 4):
+        torch._dynamo.reset()
+        model, holder = ReadsHolder().eval(), Holder(size)
+        run = anabranch.cache_compile(model.run, cache_dir=str(tmp_path), dynamic=False)
+        with torch.no_grad():
+            torch.testing.assert_close(run(x, holder), model.run(x, holder))

@@ -97,3 +97,17 @@ def test_a_later_start_reads_all_lengths(tmp_path, monkeypatch):
     expected = model.generate(tokens, **PLAIN, max_new_tokens=30)
     assert torch.equal(results[1], expected)
     assert torch.equal(results[0], expected[:, :7])
+
+
+def test_models_of_several_lengths_share_a_cache(tmp_path, monkeypatch):
+    """The key of a program has the length: the tensors of a cache of keys and values are
+    inside an object."""
+    monkeypatch.delenv("ANABRANCH_CACHE", raising=False)
+    model, tokens = llama(), prompt(1, 5)
+    expected = model.generate(tokens, **PLAIN, max_new_tokens=9)
+    for length in (CAPACITY, CAPACITY + 24, CAPACITY):
+        torch._dynamo.reset()
+        compiled = llm.compile(model, max_length=length, cache_dir=tmp_path)
+        found = compiled.generate(tokens, **PLAIN, max_new_tokens=9)
+        assert torch.equal(found, expected)
+    assert anabranch.last_report()["cache"] == "hit"
