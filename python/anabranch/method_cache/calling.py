@@ -161,8 +161,8 @@ def check_sizes(inputs: Sequence[Mapping[str, Any]], arguments: Sequence[Any]) -
 
 
 def other_size(inputs: Sequence[Mapping[str, Any]], arguments: Sequence[Any]) -> str:
-    """Which tensor has another size than the trace, of those that are no symbols. Empty:
-    none has."""
+    """The first tensor whose size is not that of the trace, as a text; empty if all fit.
+    Symbolic sizes are not compared."""
     for entry in inputs:
         value = arguments[entry["argument"]]
         if "shape" not in entry or not isinstance(value, torch.Tensor):

@@ -52,7 +52,8 @@ std::optional<size_t> findOffset(const void *const (&object)[2],
   return std::nullopt;
 }
 
-/// Tensors that are made in inference mode have no version.
+/// Leaves inference mode as long as it lives: PyTorch gives tensors that are
+/// made in that mode no version.
 class NoInferenceMode {
 public:
   NoInferenceMode()

@@ -11,7 +11,7 @@
 //                          %var)               %r  = aten "convolution"(%x,
 //                                                        %w1, %b1)
 //
-// Everything but %x is frozen, so that %w1 and %b1 are made once, at load.
+// Everything but %x is steady, so that `initialize` makes %w1 and %b1.
 // Weights of two bytes stay as they are: the product would be rounded.
 //
 //===----------------------------------------------------------------------===//

@@ -42,9 +42,11 @@ public:
   /// Begins a call. False: commands have to run again, and until `use` ends no
   /// other call runs.
   bool join(const InputValue *values, Use &use);
-  /// These commands, for a call that runs alone.
+  /// The commands that depend on inputs with other versions. The call that asks
+  /// runs alone.
   Commands outdated(const InputValue *values) const;
-  /// They have run for these values; or failed, and have to run again.
+  /// Notes that the commands have run for these values, or that they failed and
+  /// have to run again.
   void note(const InputValue *values, bool succeeded);
 
 private:

@@ -53,7 +53,7 @@ struct Node {
 struct Group {
   OpKind kind = OpKind::Pointwise; ///< Pointwise and Reduction: "loops"
   bool alive = true;
-  bool constant = false; ///< depends on frozen values only: runs once, at load
+  bool constant = false; ///< depends on steady values only: for `initialize`
   llvm::SmallVector<int> nodes; ///< in program order
   int axisCount = 0;
   llvm::SmallVector<int64_t> axisSizes;

@@ -67,8 +67,8 @@ bool Merge::checkOrder() {
 
 bool Merge::checkKinds() {
   if (a.constant != b.constant)
-    return refuse(a.constant ? "the first part runs once, at load"
-                             : "the second part runs once, at load");
+    return refuse(a.constant ? "the first part runs in initialize"
+                             : "the second part runs in initialize");
   if (a.isLoops() && b.isLoops())
     return checkBlocks();
   if (a.kind == OpKind::Contraction && b.isLoops())

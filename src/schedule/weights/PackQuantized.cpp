@@ -10,7 +10,7 @@
 //                                         %v = generic {unpack} %p, %c
 //                                         %0 = contraction %x, %v
 //
-// %p and %c depend on frozen values only, so that they are made once, at load.
+// %p and %c depend on steady values only, so that `initialize` makes them.
 // %v is %f again, element by element: whatever kernel the contraction gets can
 // read it, and the kernel of quantised products knows it by its mark
 // (QuantizedWeight.h).
@@ -330,7 +330,7 @@ private:
 std::unique_ptr<Pass> createPackQuantizedPass(ChooseWeight choose) {
   return schedule::makePackPass<schedule::QuantizedPacker>(
       "anabranch-pack-quantized",
-      "packs frozen weights of 4 and 8 bits at load", std::move(choose));
+      "packs steady weights of 4 and 8 bits in initialize", std::move(choose));
 }
 
 } // namespace anabranch

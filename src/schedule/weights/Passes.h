@@ -38,8 +38,8 @@ struct PanelLayout {
 using ChoosePanels =
     std::function<std::optional<PanelLayout>(mlir::linalg::GenericOp)>;
 
-/// `anabranch-pack-constants`: packs frozen operands of matrix products as
-/// panels, once, at load. `choose` gives the layout for each product.
+/// `anabranch-pack-constants`: packs steady operands of matrix products as
+/// panels, in `initialize`. `choose` gives the layout for each product.
 std::unique_ptr<mlir::Pass> createPackConstantsPass(ChoosePanels choose);
 
 /// The operand of a contraction that a kernel reads in few bits, and its loops.
@@ -49,7 +49,7 @@ struct WeightRole {
 using ChooseWeight =
     std::function<std::optional<WeightRole>(mlir::linalg::GenericOp)>;
 
-/// `anabranch-pack-quantized`: keeps frozen weights that are dequantised from 4
+/// `anabranch-pack-quantized`: keeps steady weights that are dequantised from 4
 /// or 8 bits in these bits, in the layout of ir/QuantizedWeight.h. `choose`
 /// names the operand.
 std::unique_ptr<mlir::Pass> createPackQuantizedPass(ChooseWeight choose);

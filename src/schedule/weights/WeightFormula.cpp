@@ -430,7 +430,7 @@ WeightFormula::find(Value operand, AffineMap map, int64_t columns,
   collectElements(*formula, elements);
   for (const TensorElement *element : elements)
     if (!steady.contains(element->tensor)) {
-      why = "the weight is computed from what calls bring";
+      why = "the weight depends on an input that is neither frozen nor watched";
       return std::nullopt;
     }
   const TensorElement *integer = findInteger(elements, columns * depths);

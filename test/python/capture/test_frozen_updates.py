@@ -10,7 +10,7 @@ import weakref
 import pytest
 import torch
 from torch import nn
-from weight_updates import UPDATES, check, mlp
+from weight_updates import UPDATES, Counting, Method, check, mlp
 
 import anabranch
 from anabranch.shapes import tiers
@@ -125,20 +125,6 @@ def test_tied_weights_and_views_change_together(place):
         check(compiled(tokens), module(tokens))
 
 
-class Counting(nn.Module):
-    """A model whose graph updates its buffer, and reads a view of it."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("total", torch.zeros(4))
-        self.register_buffer("part", self.total[:2])
-        self.weight = nn.Parameter(torch.randn(4))
-
-    def forward(self, x):
-        self.total.add_(x)
-        return self.total * self.weight + self.part.sum()
-
-
 def test_what_the_graph_updates_is_not_frozen():
     with torch.no_grad():
         module, other = Counting().eval(), Counting().eval()
@@ -213,15 +199,6 @@ def test_tiers_follow():
             assert tiers.worker().finish(60)
             check(compiled(x), module(x))
             assert anabranch.counters.specialised > specialised
-
-
-class Method(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body = mlp()
-
-    def run(self, x):
-        return self.body(x)
 
 
 @pytest.mark.parametrize("freeze", [True, "strict"])

@@ -11,7 +11,7 @@ import threading
 import pytest
 import torch
 from torch import nn
-from weight_updates import UPDATES, check, mlp
+from weight_updates import UPDATES, Counting, Method, check, mlp
 
 import anabranch
 
@@ -119,18 +119,6 @@ def test_folded_statistics_follow(compile_kept):
         check(compiled(x), module(x))
 
 
-class Counting(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("total", torch.zeros(4))
-        self.register_buffer("part", self.total[:2])
-        self.weight = nn.Parameter(torch.randn(4))
-
-    def forward(self, x):
-        self.total.add_(x)
-        return self.total * self.weight + self.part.sum()
-
-
 def test_what_the_graph_updates_is_not_watched(compile_kept):
     module, other = Counting().eval(), Counting().eval()
     other.load_state_dict(module.state_dict())
@@ -229,15 +217,6 @@ def test_threads_see_updates():
             for thread in threads:
                 thread.join()
     assert not wrong
-
-
-class Method(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body = mlp()
-
-    def run(self, x):
-        return self.body(x)
 
 
 def test_cached_methods_follow(tmp_path):

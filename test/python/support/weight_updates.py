@@ -1,4 +1,4 @@
-"""Ways in which the owner of a small model changes its weights."""
+"""Small models, and ways in which their owner changes the weights."""
 
 from __future__ import annotations
 
@@ -8,6 +8,31 @@ from torch import nn
 
 def mlp() -> nn.Module:
     return nn.Sequential(nn.Linear(9, 16), nn.GELU(), nn.Linear(16, 5)).eval()
+
+
+class Counting(nn.Module):
+    """A model whose graph updates its buffer, and reads a view of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(4))
+        self.register_buffer("part", self.total[:2])
+        self.weight = nn.Parameter(torch.randn(4))
+
+    def forward(self, x):
+        self.total.add_(x)
+        return self.total * self.weight + self.part.sum()
+
+
+class Method(nn.Module):
+    """A model whose method is cached."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = mlp()
+
+    def run(self, x):
+        return self.body(x)
 
 
 def check(actual: torch.Tensor, expected: torch.Tensor) -> None:
