@@ -18,7 +18,6 @@ from typing import Any
 import torch
 import torch.fx
 from torch._ops import OpOverload
-from torch.fx.traceback import annotate
 
 from . import _C, backend, config, location
 from .capture import aot, eager_graph, handmade, observer
@@ -243,6 +242,12 @@ def set_marks(node: torch.fx.Node, marks: Marks) -> None:
     node.meta["custom"] = custom
 
 
+def is_traced() -> bool:
+    """Whether this code is traced or belongs to a compilation of this thread. Other
+    threads may compile meanwhile, which `torch.compiler.is_compiling()` cannot tell."""
+    return scope.is_traced()
+
+
 def unbroken_scope(what: str) -> contextlib.AbstractContextManager[None]:
     """Makes a graph break an error, for a scope's own context manager: a generator uses
     it around its `yield`.
@@ -277,7 +282,7 @@ def wait_if_computed(tensor: torch.Tensor, dependency: torch.Tensor) -> torch.Te
     torch.ops.anabranch.wait(tensor, dependency, False)
     # The value gets a name of its own, so that its users can be told apart from those
     # of `tensor`.
-    with annotate({scope.PASS: True}):
+    with scope.annotated({scope.PASS: True}):
         return torch.ops.aten.alias.default(tensor)
 
 

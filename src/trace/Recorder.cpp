@@ -7,6 +7,7 @@
 
 #include "trace/Recorder.h"
 
+#include "process/Fork.h"
 #include "trace/ChromeTrace.h"
 
 #include <cstdio>
@@ -35,7 +36,12 @@ std::mutex startStopMutex;
 std::atomic<Recorder *> Recorder::current{nullptr};
 
 Recorder &Recorder::get() {
+  static std::atomic<Recorder *> known{nullptr};
+  if (Recorder *recorder = known.load(std::memory_order_acquire))
+    return *recorder;
+  NoFork section;
   static Recorder *const recorder = new Recorder;
+  known.store(recorder, std::memory_order_release);
   return *recorder;
 }
 
@@ -77,6 +83,7 @@ Status Recorder::begin(const std::string &file) {
 }
 
 void Recorder::startFromEnvironment() {
+  NoFork section;
   static std::once_flag once;
   std::call_once(once, [] {
     const char *path = std::getenv("ANABRANCH_TRACE");

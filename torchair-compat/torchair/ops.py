@@ -7,6 +7,8 @@ from typing import Any as _Any
 
 import torch as _torch
 
+from anabranch.extension import is_traced as _is_traced
+
 from ._impl.marks import operators as _air  # noqa: F401 - _air defines torch.ops.air
 from ._impl.marks import printing as _printing
 
@@ -145,7 +147,7 @@ def npu_fused_infer_attention_score_v2(
 
 
 def _for_graphs(name: str) -> None:
-    if not _torch.compiler.is_compiling():
+    if not _is_traced():
         raise NotImplementedError(
             f"torchair.ops.{name} is for graphs; eagerly use torch_npu.{name}"
         )

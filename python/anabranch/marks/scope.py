@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import torch
 import torch.fx
+from torch._guards import TracingContext, active_fake_mode
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.fx.node import has_side_effect
 from torch.fx.traceback import annotate
@@ -90,11 +91,23 @@ for _operator in ("wait", "record", "wait_event", "wait_tag"):
     has_side_effect(getattr(torch.ops.anabranch, _operator).default)
 
 
+def is_traced() -> bool:
+    """Whether this code is traced or belongs to a compilation of this thread.
+    `torch.compiler.is_compiling()` is true in all threads while one of them compiles,
+    so eager calls of the others would take part in that trace."""
+    return (
+        torch.compiler.is_dynamo_compiling()
+        or get_proxy_mode() is not None
+        or TracingContext.try_get() is not None
+        or active_fake_mode() is not None
+    )
+
+
 def annotated(values: dict[str, object]) -> contextlib.AbstractContextManager[None]:
     """Annotates the nodes that are traced inside the block. PyTorch keeps annotations
     in one dictionary of the process, so calls in eager mode leave it alone: another
     thread may be tracing."""
-    if torch.compiler.is_compiling() or get_proxy_mode() is not None:
+    if is_traced():
         return annotate(values)
     return contextlib.nullcontext()
 
@@ -153,7 +166,7 @@ def wait(tensor: torch.Tensor, dependency: torch.Tensor) -> torch.Tensor:
     for name, value in (("tensor", tensor), ("dependency", dependency)):
         if not isinstance(value, torch.Tensor):
             raise TypeError(f"wait(): {name} must be a tensor, got {value!r}")
-    if not torch.compiler.is_compiling():
+    if not is_traced():
         return tensor
     torch.ops.anabranch.wait(tensor, dependency)
     # A name of its own for the value, so that its users can be told apart.
@@ -181,7 +194,7 @@ def wait_event(event: torch.Tensor | str) -> None:
     torch.compile.
     """
     if isinstance(event, str):
-        if not torch.compiler.is_compiling() and event not in _recorded:
+        if not is_traced() and event not in _recorded:
             raise ValueError(
                 f"event {event!r} is waited for but never recorded:"
                 f" record({event!r}) must come before the wait"

@@ -21,7 +21,7 @@ import torch.fx
 
 from ..errors import CompileError
 from ..location import user_line
-from .scope import annotated
+from .scope import annotated, is_traced
 from .unbroken import unbroken
 
 # Keys of a node's annotations. mark_order.py parses the text of OPTIONS once;
@@ -70,7 +70,7 @@ def super_kernel(scope: str | None, options: str = "") -> Iterator[None]:
         raise TypeError(
             f"the options of super_kernel() must be a string, got {options!r}"
         )
-    if not torch.compiler.is_compiling():
+    if not is_traced():
         parse(options)
     with (
         unbroken(f"anabranch.super_kernel({scope!r})"),

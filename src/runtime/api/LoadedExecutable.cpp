@@ -89,6 +89,8 @@ LoadedExecutable::add(const std::shared_ptr<const Executable> &other) const {
     return Status(StatusCode::Internal,
                   "the executable to add is not one of this runtime");
   try {
+    std::shared_ptr<const GearTable> replaced; // dies after the section
+    NoFork section;
     std::lock_guard<std::mutex> guard(changing);
     Programs programs = currentTable()->programs();
     for (const auto &program : loaded->own) {
@@ -97,7 +99,7 @@ LoadedExecutable::add(const std::shared_ptr<const Executable> &other) const {
                       "the programs are not of one graph");
       programs.push_back(program);
     }
-    publish(std::move(programs));
+    replaced = publish(std::move(programs));
     alone = false;
     return {};
   } catch (const std::bad_alloc &) {
@@ -109,12 +111,14 @@ void LoadedExecutable::remove(const Executable &other) const {
   const auto *loaded = dynamic_cast<const LoadedExecutable *>(&other);
   if (!loaded || loaded == this)
     return;
+  std::shared_ptr<const GearTable> replaced; // dies after the section
+  NoFork section;
   std::lock_guard<std::mutex> guard(changing);
   Programs kept;
   for (const auto &program : currentTable()->programs())
     if (&program->getOwner() != loaded->shared.get())
       kept.push_back(program);
-  publish(std::move(kept));
+  replaced = publish(std::move(kept));
 }
 
 uint64_t LoadedExecutable::lastUse() const {

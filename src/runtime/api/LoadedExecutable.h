@@ -8,6 +8,7 @@
 #ifndef ANABRANCH_RUNTIME_API_LOADEDEXECUTABLE_H
 #define ANABRANCH_RUNTIME_API_LOADEDEXECUTABLE_H
 
+#include "process/Fork.h"
 #include "runtime/api/CallInterface.h"
 #include "runtime/shapes/GearTable.h"
 
@@ -62,11 +63,14 @@ private:
   void shareWeights(const std::vector<std::shared_ptr<LoadedProgram>> &programs,
                     const LoadedExecutable &like);
   std::shared_ptr<const GearTable> currentTable() const {
+    NoFork section;
     return std::atomic_load(&table);
   }
-  void publish(Programs programs) const {
-    std::atomic_store(&table, std::shared_ptr<const GearTable>(
-                                  std::make_shared<GearTable>(programs)));
+  /// Returns the table that the new one replaces.
+  std::shared_ptr<const GearTable> publish(Programs programs) const {
+    auto made = std::make_shared<const GearTable>(std::move(programs));
+    NoFork section;
+    return std::atomic_exchange(&table, std::shared_ptr<const GearTable>(made));
   }
 
   std::shared_ptr<LoadedPackage> shared;

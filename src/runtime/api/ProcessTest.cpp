@@ -77,6 +77,27 @@ TEST_F(Processes, AForkDuringACallOfAnotherThread) {
   EXPECT_EQ(wrong, "");
 }
 
+/// A child has no pool yet, so each of these forks meets the first calls of a
+/// process, and a thread that opens packages.
+TEST_F(Processes, AForkDuringTheFirstCallsOfAProcess) {
+  for (int i = 0; i < 20; ++i) {
+    pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(60);
+      std::thread opening([&] { open(program); });
+      std::thread calling([&] { runSome(2); });
+      ::usleep(static_cast<useconds_t>(i * 50));
+      bool works = childWorks();
+      opening.join();
+      calling.join();
+      ::_exit(works ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "fork " << i;
+  }
+}
+
 double cpuMilliseconds() {
   rusage use;
   ::getrusage(RUSAGE_SELF, &use);

@@ -13,25 +13,22 @@
 namespace anabranch::runtime {
 
 namespace {
-const Device *const *begin() {
-  static const CpuDevice cpu;
-  static const NullDevice null;
-  static const Device *const all[] = {&cpu, &null, nullptr};
-  return all;
-}
+const CpuDevice cpu;
+const NullDevice null;
+const Device *const all[] = {&cpu, &null};
 } // namespace
 
 const Device *findDevice(const std::string &name) {
-  for (const Device *const *device = begin(); *device; ++device)
-    if (name == (*device)->name())
-      return *device;
+  for (const Device *device : all)
+    if (name == device->name())
+      return device;
   return nullptr;
 }
 
 std::string deviceNames() {
   std::string list;
-  for (const Device *const *device = begin(); *device; ++device)
-    list += (list.empty() ? "" : ", ") + std::string((*device)->name());
+  for (const Device *device : all)
+    list += (list.empty() ? "" : ", ") + std::string(device->name());
   return list;
 }
 

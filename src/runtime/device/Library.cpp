@@ -7,6 +7,8 @@
 
 #include "runtime/device/Library.h"
 
+#include "process/Fork.h"
+
 #include <dlfcn.h>
 #include <map>
 #include <mutex>
@@ -63,6 +65,7 @@ Expected<std::unique_ptr<Library>> Library::load(const std::string &path) {
   struct stat file;
   if (::stat(path.c_str(), &file) != 0)
     return Status(StatusCode::IoError, "cannot find " + path);
+  NoFork section;
   std::lock_guard<std::mutex> lock(mutex());
   std::string name = claimSpelling(path, file);
   void *handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -77,6 +80,7 @@ Expected<std::unique_ptr<Library>> Library::load(const std::string &path) {
 }
 
 Library::~Library() {
+  NoFork section;
   std::lock_guard<std::mutex> lock(mutex());
   ::dlclose(handle);
   dropSpelling(loadedAs);

@@ -7,10 +7,11 @@
 
 #include "runtime/execute/NamedEvents.h"
 
+#include "process/Fork.h"
+
 #include <condition_variable>
 #include <map>
 #include <mutex>
-#include <pthread.h>
 
 namespace anabranch::runtime {
 
@@ -20,28 +21,17 @@ struct Registry {
   std::mutex mutex;
   std::condition_variable over;
   std::map<std::string, std::shared_ptr<bool>> latest; ///< call by tag
-
-  static Registry &get() {
-    static const int registered = ::pthread_atfork(nullptr, nullptr, forget);
-    (void)registered;
-    return *current;
-  }
-
-private:
-  /// The child of a fork has none of the calls in flight. A thread that the
-  /// child lacks may hold the old lock.
-  static void forget() { current = new Registry; }
-  /// Never destroyed: calls may end after main() does.
-  static Registry *current;
 };
 
-Registry *Registry::current = new Registry;
+/// The child of a fork has none of the calls in flight. Never destroyed: calls
+/// may end after main() does.
+ForkLocal<Registry> &registries = *new ForkLocal<Registry>;
 
 } // namespace
 
 void NamedEvents::begin(const std::vector<std::string> &awaits,
                         const std::vector<std::string> &records) {
-  Registry &registry = Registry::get();
+  Registry &registry = registries.get();
   std::unique_lock<std::mutex> lock(registry.mutex);
   std::vector<std::shared_ptr<bool>> earlier;
   for (const std::string &tag : awaits)
@@ -56,7 +46,7 @@ void NamedEvents::begin(const std::vector<std::string> &awaits,
 }
 
 void NamedEvents::end() {
-  Registry &registry = Registry::get();
+  Registry &registry = registries.get();
   std::lock_guard<std::mutex> lock(registry.mutex);
   *call = true;
   registry.over.notify_all();

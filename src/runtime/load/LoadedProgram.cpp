@@ -119,6 +119,7 @@ Status LoadedProgram::follow(const InputValue *inputs, size_t inputCount,
     return {};
   DeviceBuffer arena(*plan.device);
   Commands commands = watched->outdated(inputs);
+  watched->beginChange(inputs);
   CallFrame frame(plan, commands, {});
   frame.arena = &arena;
   Status s = bindInputs(frame, inputs, inputCount);
@@ -127,7 +128,8 @@ Status LoadedProgram::follow(const InputValue *inputs, size_t inputCount,
     trace::Call call(trace::Recorder::active(), plan.info, frame.slots);
     s = execute(frame, workers(), call.orNull());
   }
-  watched->note(inputs, s.ok());
+  if (s.ok())
+    watched->endChange(inputs);
   return s;
 }
 

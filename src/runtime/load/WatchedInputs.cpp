@@ -98,11 +98,11 @@ bool WatchedInputs::areAsIn(const InputValue *values) const {
 }
 
 bool WatchedInputs::join(const InputValue *values, Use &use) {
-  use.shared = std::shared_lock<std::shared_mutex>(mutex);
+  use.shared = std::shared_lock<std::shared_mutex>(mutex.get());
   if (areAsIn(values))
     return true;
   use.shared.unlock();
-  use.alone = std::unique_lock<std::shared_mutex>(mutex);
+  use.alone = std::unique_lock<std::shared_mutex>(mutex.get());
   return areAsIn(values);
 }
 
@@ -117,13 +117,16 @@ Commands WatchedInputs::outdated(const InputValue *values) const {
   return partOf(plan.initialize, numbers);
 }
 
-void WatchedInputs::note(const InputValue *values, bool succeeded) {
+void WatchedInputs::beginChange(const InputValue *values) {
+  for (Input &input : inputs)
+    if (!input.isAsIn(values))
+      input.version = 0;
+}
+
+void WatchedInputs::endChange(const InputValue *values) {
   for (Input &input : inputs) {
     const InputValue &value = values[input.number];
-    if (succeeded)
-      input = {input.number, value.version, value.tensor.data};
-    else if (!input.isAsIn(values))
-      input.version = 0;
+    input = {input.number, value.version, value.tensor.data};
   }
 }
 

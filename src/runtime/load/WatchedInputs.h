@@ -16,6 +16,7 @@
 #define ANABRANCH_RUNTIME_LOAD_WATCHEDINPUTS_H
 
 #include "anabranch/Executable.h"
+#include "process/Fork.h"
 #include "runtime/plan/Plan.h"
 
 #include <mutex>
@@ -45,9 +46,12 @@ public:
   /// The commands that depend on inputs with other versions. The call that asks
   /// runs alone.
   Commands outdated(const InputValue *values) const;
-  /// Notes that the commands have run for these values, or that they failed and
+  /// Notes that what depends on inputs with other versions is about to change.
+  /// If the commands fail, or a fork leaves the child with half of them, they
   /// have to run again.
-  void note(const InputValue *values, bool succeeded);
+  void beginChange(const InputValue *values);
+  /// Notes that the commands have run for these values.
+  void endChange(const InputValue *values);
 
 private:
   struct Input {
@@ -68,7 +72,8 @@ private:
   std::vector<Input> inputs;
   /// For each command in serial order: whether it depends on each of `inputs`.
   std::vector<std::vector<bool>> dependences;
-  std::shared_mutex mutex;
+  /// A call of the parent is none in the child of a fork.
+  ForkLocal<std::shared_mutex> mutex;
 };
 
 } // namespace anabranch::runtime

@@ -7,6 +7,7 @@
 
 #include "runtime/machine/DefaultThreads.h"
 
+#include "process/Fork.h"
 #include "runtime/machine/AvailableCpus.h"
 #include "runtime/machine/ReadText.h"
 
@@ -69,8 +70,13 @@ int openMpThreadsIn(const char *text) {
 }
 
 DefaultThreads &DefaultThreads::get() {
+  static std::atomic<DefaultThreads *> known{nullptr};
+  if (DefaultThreads *instance = known.load(std::memory_order_acquire))
+    return *instance;
+  NoFork section;
   // Never destroyed, because workers ask until the process ends.
   static auto *instance = new DefaultThreads;
+  known.store(instance, std::memory_order_release);
   return *instance;
 }
 
@@ -118,6 +124,7 @@ void DefaultThreads::lookIfDue() {
 }
 
 void DefaultThreads::look() {
+  NoFork section;
   std::unique_lock<std::mutex> lock(looking, std::try_to_lock);
   if (!lock)
     return;

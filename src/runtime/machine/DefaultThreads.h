@@ -109,8 +109,8 @@ private:
   std::atomic<int64_t> budgetRead{0}; ///< the coarse clock, at the last time
   std::atomic<bool> hasRoom{false};   ///< what the budget said then
 
-  /// Guards the members below. Threads only try to lock it and never wait,
-  /// because in the child of a fork its owner may not exist.
+  /// Guards the members below. A thread that finds it taken does not look: one
+  /// look is enough.
   std::mutex looking;
   ControlGroups groups;
   std::vector<int> cpus;

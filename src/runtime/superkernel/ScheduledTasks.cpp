@@ -8,6 +8,7 @@
 #include "runtime/superkernel/ScheduledTasks.h"
 
 #include <algorithm>
+#include <memory>
 
 namespace anabranch::runtime {
 
@@ -21,11 +22,15 @@ const WorkerSchedule &ScheduledTasks::scheduleFor(int workers) const {
   std::atomic<const WorkerSchedule *> &entry = schedules[workers - 1];
   if (const WorkerSchedule *known = entry.load(std::memory_order_acquire))
     return *known;
-  std::lock_guard<std::mutex> lock(making);
-  if (!entry.load(std::memory_order_relaxed))
-    entry.store(new WorkerSchedule(scheduleTasks(graph, workers)),
-                std::memory_order_release);
-  return *entry.load(std::memory_order_relaxed);
+  // Threads that ask at once make it each, and the first one's is kept. A lock
+  // could stay taken in the child of a fork.
+  auto made =
+      std::make_unique<const WorkerSchedule>(scheduleTasks(graph, workers));
+  const WorkerSchedule *first = nullptr;
+  if (entry.compare_exchange_strong(first, made.get(),
+                                    std::memory_order_acq_rel))
+    return *made.release();
+  return *first;
 }
 
 } // namespace anabranch::runtime

@@ -13,7 +13,6 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <mutex>
 
 namespace anabranch::runtime {
 
@@ -26,7 +25,8 @@ public:
   ScheduledTasks(const ScheduledTasks &) = delete;
   ScheduledTasks &operator=(const ScheduledTasks &) = delete;
 
-  /// The schedule for this many workers. The first call that asks makes it.
+  /// The schedule for this many workers. The first call that asks makes
+  /// it.
   const WorkerSchedule &scheduleFor(int workers) const;
 
   const TaskGraph graph;
@@ -34,7 +34,6 @@ public:
 private:
   static constexpr int most = 64; ///< more workers share these queues
   mutable std::array<std::atomic<const WorkerSchedule *>, most> schedules{};
-  mutable std::mutex making;
 };
 
 /// The super kernels of a plan, in order.

@@ -7,6 +7,7 @@
 
 #include "runtime/workers/Pinning.h"
 
+#include "process/Fork.h"
 #include "runtime/machine/AvailableCpus.h"
 
 #include <algorithm>
@@ -30,6 +31,7 @@ std::atomic<const PinningChoice *> current{nullptr};
 
 /// All choices are kept, because a worker may look at an old one at any time.
 void choose(PinningChoice choice) {
+  NoFork section;
   static std::mutex mutex;
   static auto *all = new std::vector<std::unique_ptr<PinningChoice>>;
   std::lock_guard<std::mutex> lock(mutex);

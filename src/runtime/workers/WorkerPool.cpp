@@ -26,6 +26,26 @@ namespace anabranch::runtime {
 
 namespace {
 
+constexpr long notSet = -1;
+
+/// ANABRANCH_SPIN_US in microseconds.
+long spinTimeOfEnvironment() {
+  // A variable with a guard would stay locked in a child that is forked while
+  // another thread reads the environment.
+  constexpr long most = 100000, unread = -2;
+  static std::atomic<long> known{unread};
+  long time = known.load(std::memory_order_relaxed);
+  if (time != unread)
+    return time;
+  const char *text = std::getenv("ANABRANCH_SPIN_US");
+  char *end = nullptr;
+  long given = text ? std::strtol(text, &end, 10) : notSet;
+  bool valid = text && end != text && *end == '\0' && given >= 0;
+  time = valid ? std::min(given, most) : notSet;
+  known.store(time, std::memory_order_relaxed);
+  return time;
+}
+
 /// How many microseconds an idle worker spins before it sleeps.
 /// ANABRANCH_SPIN_US sets it. Else it is the time that the host needs between
 /// two calls, less than a scheduler's slice: on a busy machine a worker that
@@ -33,15 +53,8 @@ namespace {
 /// container's quota has no room for the caller, the workers before this one
 /// and this one.
 std::chrono::microseconds spinTime(int worker) {
-  static constexpr long usual = 200, most = 100000, notSet = -1;
-  static const long time = [] {
-    const char *text = std::getenv("ANABRANCH_SPIN_US");
-    char *end = nullptr;
-    long given = text ? std::strtol(text, &end, 10) : notSet;
-    bool valid = text && end != text && *end == '\0' && given >= 0;
-    return valid ? std::min(given, most) : notSet;
-  }();
-  if (time != notSet)
+  constexpr long usual = 200;
+  if (long time = spinTimeOfEnvironment(); time != notSet)
     return std::chrono::microseconds(time);
   bool hasRoom = worker + 1 < DefaultThreads::get().spinLimit();
   return std::chrono::microseconds(hasRoom ? usual : 0);
@@ -50,15 +63,9 @@ std::chrono::microseconds spinTime(int worker) {
 /// A worker does this many pieces for one call before it looks at the others.
 constexpr int turn = 64;
 
-std::atomic<WorkerPool *> current{nullptr};
-std::mutex creating;
-
-/// The child of a fork has no worker threads, and a thread that it lacks may
-/// hold a lock. So the child abandons the old pool.
-void forgetPool() {
-  new (&creating) std::mutex;
-  current.store(nullptr, std::memory_order_relaxed);
-}
+/// The child of a fork has none of the pool's threads. Never destroyed: they
+/// run until the process ends.
+ForkLocal<WorkerPool> &pools = *new ForkLocal<WorkerPool>;
 
 } // namespace
 
@@ -110,20 +117,7 @@ struct WorkerThread {
   }
 };
 
-WorkerPool &WorkerPool::get() {
-  if (WorkerPool *pool = current.load(std::memory_order_acquire))
-    return *pool;
-  std::lock_guard<std::mutex> lock(creating);
-  static const int registered = ::pthread_atfork(nullptr, nullptr, forgetPool);
-  (void)registered;
-  WorkerPool *pool = current.load(std::memory_order_relaxed);
-  if (!pool) {
-    // Never destroyed: its threads run until the process ends.
-    pool = new WorkerPool;
-    current.store(pool, std::memory_order_release);
-  }
-  return *pool;
-}
+WorkerPool &WorkerPool::get() { return pools.get(); }
 
 void WorkerPool::ensure(int workers) {
   if (size() >= workers)
@@ -141,7 +135,7 @@ void WorkerPool::ensure(int workers) {
 }
 
 void WorkerPool::shrink(int workers) {
-  WorkerPool *pool = current.load(std::memory_order_acquire);
+  WorkerPool *pool = pools.find();
   if (!pool || pool->size() <= workers)
     return;
   {

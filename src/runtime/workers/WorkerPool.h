@@ -8,6 +8,8 @@
 #ifndef ANABRANCH_RUNTIME_WORKERS_WORKERPOOL_H
 #define ANABRANCH_RUNTIME_WORKERS_WORKERPOOL_H
 
+#include "process/Fork.h"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -81,6 +83,7 @@ public:
 
 private:
   friend struct WorkerThread;
+  friend class ForkLocal<WorkerPool>;
 
   struct alignas(64) Place {
     std::atomic<uint64_t> state{

@@ -13,6 +13,8 @@ import torch
 from torch.jit._builtins import _find_builtin, _register_builtin
 from torch.utils._device import _device_constructors
 
+from anabranch.extension import is_traced
+
 from ..device.names import HOST, host_device, is_npu
 
 __all__ = ["install"]
@@ -88,7 +90,7 @@ def _tensor_npu(
 ) -> torch.Tensor:
     """The tensor on the host's device: itself, if it is there."""
     moved = self.to(device=host_device(device), non_blocking=non_blocking)
-    if isinstance(moved, torch.nn.Parameter) and not torch.compiler.is_compiling():
+    if isinstance(moved, torch.nn.Parameter) and not is_traced():
         moved._npu_placed = True  # type: ignore[attr-defined]
     return moved
 

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from anabranch.extension import is_traced
+
 from . import attention_scales
 from .attention_scales import Scales
 from .library import attention, operator, unpack_int4
@@ -156,7 +158,7 @@ def _check_padding(q: Tensor, k: Tensor, used: Options, name: str) -> None:
                 f"{name}: {what} needs the lengths of its sequences, a layout with a"
                 " batch, and neither a block_table nor a shared prefix"
             )
-        known = type(padding) is Tensor and not torch.compiler.is_compiling()
+        known = type(padding) is Tensor and not is_traced()
         if not known or q.shape[2] == 1:
             # A graph does not know the values. One row without keys becomes zeros.
             continue

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from anabranch.extension import is_traced
+
 from .library import check, operator, unpack_int4
 
 
@@ -76,13 +78,13 @@ def npu_format_cast(
     """
     number = _known(acl_format)
     made = torch.ops.npu._format_cast(input, number, customize_dtype, input_dtype)
-    return made if torch.compiler.is_compiling() else _tag(made, number)
+    return made if is_traced() else _tag(made, number)
 
 
 def npu_format_cast_(input: Tensor, acl_format: int) -> Tensor:
     """Gives the tensor itself the format. RuntimeError: an unknown format."""
     number = _known(acl_format)
-    return input if torch.compiler.is_compiling() else _tag(input, number)
+    return input if is_traced() else _tag(input, number)
 
 
 def get_npu_format(tensor: Tensor) -> Format:

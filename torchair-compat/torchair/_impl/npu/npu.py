@@ -18,7 +18,7 @@ from typing import Any, Self
 import torch
 from torch._dynamo import assume_constant_result
 
-from anabranch.extension import unbroken_scope
+from anabranch.extension import is_traced, unbroken_scope
 
 from ..device import memory
 from ..device.graphed import make_graphed_callables
@@ -106,14 +106,14 @@ class Event:
         self._at: float | None = None
 
     def record(self, stream: Stream | None = None) -> None:
-        if torch.compiler.is_compiling():
+        if is_traced():
             with _on(stream):
                 torch.ops.air.event_record(self._name)
         else:
             self._at = time.perf_counter()
 
     def wait(self, stream: Stream | None = None) -> None:
-        if torch.compiler.is_compiling():
+        if is_traced():
             with _on(stream):
                 torch.ops.air.event_wait(self._name)
 
@@ -274,12 +274,12 @@ def set_compile_mode(jit_compile: bool = False) -> None:
 def super_kernel_scope_begin(scope_name: str) -> None:
     """Begins a super kernel of a captured graph, up to super_kernel_scope_end with the
     same name. It has no effect on this host, but begin and end must pair in a graph."""
-    if torch.compiler.is_compiling():
+    if is_traced():
         torch.ops.air.super_kernel_begin(scope_name)
 
 
 def super_kernel_scope_end(scope_name: str) -> None:
-    if torch.compiler.is_compiling():
+    if is_traced():
         torch.ops.air.super_kernel_end(scope_name)
 
 
@@ -320,7 +320,7 @@ def set_stream(stream: Stream | None) -> None:
     run on the stream."""
     if stream is None:
         return
-    if torch.compiler.is_compiling():
+    if is_traced():
         torch.ops.air.stream_set(stream._name)
     _make_current(stream)
 
@@ -350,7 +350,7 @@ def stream(stream: Stream | None) -> Iterator[None]:
 def _on(stream: Stream | None) -> Iterator[None]:
     """Puts a graph's operators inside the block on the stream; None: on the current
     one."""
-    if stream is None or not torch.compiler.is_compiling():
+    if stream is None or not is_traced():
         yield
         return
     torch.ops.air.scope_enter(["_npu_stream"], [stream._name])

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from anabranch.extension import is_traced
+
 from ..library import check
 from .group_products import NAME, GroupProducts
 
@@ -233,7 +235,7 @@ def _rows_of_tensor(
     kind: int | None,
 ) -> Tensor:
     sizes, groups = _sizes(products, group_list, kind)
-    if type(group_list) is Tensor and not torch.compiler.is_compiling():
+    if type(group_list) is Tensor and not is_traced():
         ends = _ends(sizes.tolist(), len(products), 1)
         numbers = range(len(products)) if groups is None else groups.tolist()
         return _joined(x, _slices(x, products, tokens, ends, numbers))
@@ -289,7 +291,7 @@ def _columns(
     a, w = x[0], weight[0]
     fits = a.shape[1] == w.shape[0]
     check(fits, NAME, f"x of {tuple(a.shape)} and weight of {tuple(w.shape)} don't fit")
-    if type(group_list) is Tensor and not torch.compiler.is_compiling():
+    if type(group_list) is Tensor and not is_traced():
         stops = _ends(group_list.tolist(), group_list.shape[0], kind)
         inside = stops[-1] <= a.shape[1]
         check(inside, NAME, f"group_list {stops} does not split {a.shape[1]} columns")
