@@ -73,6 +73,9 @@ def measure(model_name: str, way: str, threads: int, depth: int) -> dict[str, fl
     kind, floats = parts_of(way)
     model, _ = llm.load(model_name, dtype=floats, packed=kind == "packed")
     loaded = time.perf_counter()
+    # As in llama.cpp's benchmark no token ends an answer. A least number of tokens would
+    # read all logits at each of them.
+    model.generation_config.eos_token_id = None
     length = max(LENGTH, depth + NEW_TOKENS)
     compiled = llm.compile(model, quantize=quantized(kind), max_length=length)
     clock = StepClock(programs.Programs)
@@ -143,7 +146,6 @@ def answer(compiled: Any, prompt: int, new: int) -> list[float]:
         tokens,
         attention_mask=torch.ones_like(tokens),
         max_new_tokens=new,
-        min_new_tokens=new,
         do_sample=False,
         streamer=times,
     )

@@ -210,25 +210,6 @@ def test_a_class_with_steps_of_its_own_keeps_them():
         assert made._sample is kind._sample
 
 
-def test_min_length_equals_that_of_transformers():
-    from transformers.generation import logits_process
-
-    scores, tokens = torch.randn(2, 9), torch.zeros(2, 4, dtype=torch.long)
-    scores[0, 3] = torch.nan
-    for ends in ([2], [0, 8], [8, 9, 1000, -1]):
-        for length in (3, 4, 5):
-            known = torch.tensor(ends)
-            expected = logits_process.MinLengthLogitsProcessor(length, known)
-            actual = decoding_loop.MinLength(length, known)
-            torch.testing.assert_close(
-                actual(tokens, scores),
-                expected(tokens, scores),
-                rtol=0,
-                atol=0,
-                equal_nan=True,
-            )
-
-
 def test_the_largest_is_the_one_that_argmax_finds():
     scores = torch.randint(0, 3, (200, 77)).float()
     scores[:50, 7::9] = torch.nan

@@ -13,10 +13,6 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 from transformers import GenerationMixin, LogitsProcessorList
-from transformers.generation.logits_process import (
-    MinLengthLogitsProcessor,
-    MinNewTokensLengthLogitsProcessor,
-)
 from transformers.generation.stopping_criteria import (
     EosTokenCriteria,
     MaxLengthCriteria,
@@ -26,6 +22,7 @@ from transformers.generation.stopping_criteria import (
 from ..key_values import KeyValueCache
 from .calling_thread import is_light, one_thread
 from .look_ahead import LookAhead, made_masks
+from .short_processors import ShortProcessors
 from .step_masks import Masks, each
 
 # Arguments of the model's forward that the loop knows.
@@ -247,29 +244,3 @@ class Answer:
         if self._streamer is not None:
             self._streamer.end()
         return self._join()
-
-
-class ShortProcessors:
-    """Makes processors of logits that forbid end tokens by their numbers."""
-
-    def _get_logits_processor(self, *args: Any, **kwargs: Any) -> LogitsProcessorList:
-        made = super()._get_logits_processor(*args, **kwargs)  # type: ignore[misc]
-        for at, one in enumerate(made):
-            if type(one) is MinLengthLogitsProcessor:
-                made[at] = MinLength(one.min_length, one.eos_token_id)
-            elif type(one) is MinNewTokensLengthLogitsProcessor:
-                length = one.prompt_length_to_skip + one.min_new_tokens
-                made[at] = MinLength(length, one.eos_token_id)
-        return made
-
-
-class MinLength(MinLengthLogitsProcessor):
-    """Computes what its base class does, without a mask of the vocabulary."""
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        found = scores.clone()
-        if input_ids.shape[-1] < self.min_length:
-            ends = self.eos_token_id
-            known = ends[(ends >= 0) & (ends < scores.shape[-1])]
-            found.index_fill_(-1, known, -math.inf)
-        return found
