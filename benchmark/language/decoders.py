@@ -147,13 +147,25 @@ def graphs(name: str, number: int) -> list[Graph]:
         cache = transformers.StaticCache(config=model.config, max_cache_len=128)
         return cache, {"past_key_values": cache, "use_cache": True}
 
+    def placed(tokens: torch.Tensor, begin: int) -> dict[str, torch.Tensor]:
+        if name != "opt":
+            return {"input_ids": tokens}
+        # OPT alone derives positions and the need of a mask by values, which no trace
+        # knows. generate() passes both.
+        end = begin + tokens.shape[1]
+        return {
+            "input_ids": tokens,
+            "position_ids": torch.arange(begin, end)[None],
+            "attention_mask": torch.ones((1, end), dtype=torch.long),
+        }
+
     def prompt(model: Any, run: Any) -> torch.Tensor:
-        return run(input_ids=whole, **cached(model)[1]).logits
+        return run(**placed(whole, 0), **cached(model)[1]).logits
 
     def step(model: Any, run: Any) -> torch.Tensor:
         _, given = cached(model)
-        model(input_ids=whole, **given)  # in PyTorch, for all alike
-        return run(input_ids=last, **given).logits
+        model(**placed(whole, 0), **given)  # in PyTorch, for all alike
+        return run(**placed(last, PROMPT), **given).logits
 
     return [("prompt", prompt), ("step", step)]
 

@@ -41,6 +41,34 @@ func.func @adaptive(%x: tensor<2x3x8x8xf32>) -> tensor<2x3x4x2xf32> {
   return %r : tensor<2x3x4x2xf32>
 }
 
+// Windows of 3x3 at each point, many channels: 16 products of transformed
+// squares, a tile of 2x2 points in each row. The result has an odd size.
+// CHECK-LABEL: func @winograd
+//       CHECK:   linalg.generic {{.*}} attrs = {anabranch.channels = "last"}
+//       CHECK:   tensor.insert_slice %{{.*}}[0, 1, 1, 0] [1, 9, 8, 64] {{.*}} into tensor<1x12x10x64xf32>
+//       CHECK:   tensor.extract_slice %{{.*}}[0, 3, 3, 0] [1, 5, 4, 64] [1, 2, 2, 1]
+// CHECK-COUNT-16:   tensor.insert_slice {{.*}} into tensor<16x1x5x4x64xf32>
+// CHECK-COUNT-16:   tensor.insert_slice {{.*}} into tensor<16x32x64xf32>
+//       CHECK:   iterator_types = ["parallel", "parallel", "parallel", "reduction"]{{.*}} ins(%{{.*}}, %{{.*}} : tensor<16x20x64xf32>, tensor<16x32x64xf32>)
+// CHECK-COUNT-4:   tensor.insert_slice {{.*}} into tensor<1x5x2x4x2x32xf32>
+//       CHECK:   tensor.extract_slice {{.*}} : tensor<1x10x8x32xf32> to tensor<1x9x8x32xf32>
+//       CHECK:   linalg.generic {{.*}} attrs = {anabranch.channels = "second"}
+func.func @winograd(%x: tensor<1x64x9x8xf32>, %w: tensor<32x64x3x3xf32> {anabranch.constant = "w"}, %b: tensor<32xf32>) -> tensor<1x32x9x8xf32> {
+  %r = anabranch.aten "convolution"(%x, %w, %b) {input = #anabranch.operand<0>, weight = #anabranch.operand<1>, bias = #anabranch.operand<2>, stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = false, output_padding = [0, 0], groups = 1} : (tensor<1x64x9x8xf32>, tensor<32x64x3x3xf32>, tensor<32xf32>) -> tensor<1x32x9x8xf32>
+  return %r : tensor<1x32x9x8xf32>
+}
+
+// Not in bf16, with strides, or with few channels.
+// CHECK-LABEL: func @not_winograd
+//   CHECK-NOT:   tensor<16x
+//       CHECK:   return
+func.func @not_winograd(%x: tensor<1x64x9x8xbf16>, %w: tensor<32x64x3x3xbf16> {anabranch.constant = "w"}, %y: tensor<1x64x9x8xf32>, %v: tensor<32x64x3x3xf32> {anabranch.constant = "v"}, %z: tensor<1x8x9x8xf32>, %u: tensor<32x8x3x3xf32> {anabranch.constant = "u"}) -> (tensor<1x32x9x8xbf16>, tensor<1x32x5x4xf32>, tensor<1x32x9x8xf32>) {
+  %r = anabranch.aten "convolution"(%x, %w) {input = #anabranch.operand<0>, weight = #anabranch.operand<1>, bias = none, stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = false, output_padding = [0, 0], groups = 1} : (tensor<1x64x9x8xbf16>, tensor<32x64x3x3xbf16>) -> tensor<1x32x9x8xbf16>
+  %s = anabranch.aten "convolution"(%y, %v) {input = #anabranch.operand<0>, weight = #anabranch.operand<1>, bias = none, stride = [2, 2], padding = [1, 1], dilation = [1, 1], transposed = false, output_padding = [0, 0], groups = 1} : (tensor<1x64x9x8xf32>, tensor<32x64x3x3xf32>) -> tensor<1x32x5x4xf32>
+  %t = anabranch.aten "convolution"(%z, %u) {input = #anabranch.operand<0>, weight = #anabranch.operand<1>, bias = none, stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = false, output_padding = [0, 0], groups = 1} : (tensor<1x8x9x8xf32>, tensor<32x8x3x3xf32>) -> tensor<1x32x9x8xf32>
+  return %r, %s, %t : tensor<1x32x9x8xbf16>, tensor<1x32x5x4xf32>, tensor<1x32x9x8xf32>
+}
+
 // With a frozen weight the points are rows and the channels come last, between
 // two marked views. The depth runs over taps, then channels.
 // CHECK-LABEL: func @frozen

@@ -39,12 +39,18 @@ int64_t BlockMultiplier::lastVectors() const {
   return rest ? (rest + blocking.lanes - 1) / blocking.lanes : blocking.vectors;
 }
 
-/// Few rows take the whole depth in one call.
+/// A long sum of floats has a larger error than a sum of parts. PyTorch adds up
+/// products in parts too, those of convolutions in shorter ones. A batch may be
+/// the terms of one sum, as Winograd's are. Zero: the sums of a block of the
+/// depth are short enough.
 static int64_t wordsOfPartialSum(const GemmContext &gemm) {
-  constexpr int64_t words = 128;
-  if (!gemm.isOneBlock())
-    return 0;
+  constexpr int64_t ofBatch = 64, ofDepth = 128, ofPatch = 256;
   const auto &patch = gemm.blocking.patch;
+  if (!gemm.isOneBlock() && !patch)
+    return 0;
+  int64_t words = !gemm.isOneBlock()               ? ofPatch
+                  : gemm.contraction.batch.empty() ? ofDepth
+                                                   : ofBatch;
   return patch ? std::max<int64_t>(words / patch->run, 1) * patch->run : words;
 }
 

@@ -52,6 +52,15 @@ bool prefersChannelsLast(const Convolution &conv, int64_t channels);
 /// views.
 mlir::Value convolveChannelsLast(LoweringBuilder &b, const Convolution &conv);
 
+/// Whether a convolution that should run with its channels last takes least
+/// time with Winograd's transformation: windows of 3x3 at each point, in f32,
+/// of so many channels and points that the transformation pays, and of so few
+/// that what it makes stays in caches.
+bool prefersWinograd(const Convolution &conv);
+
+/// The result of a convolution by Winograd's transformation.
+mlir::Value convolveWinograd(LoweringBuilder &b, const Convolution &conv);
+
 } // namespace importer
 } // namespace anabranch
 

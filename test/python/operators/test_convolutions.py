@@ -168,8 +168,32 @@ def test_random_models_are_as_accurate_as_eager(seed: int, dtype: torch.dtype) -
     assert_accurate(model, x, dtype, frozen)
 
 
+# Values that a product of transformed squares might round worse than others do.
+IMAGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "any sign": lambda x: x,
+    "no sign": torch.relu,
+    "large mean": lambda x: x + 10,
+    "smooth": lambda x: torch.linspace(0, 1, x.shape[-1]) + 0.01 * x,
+    "some large": lambda x: x**5,
+}
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+@pytest.mark.parametrize("seed", range(6))
+def test_windows_of_nine_are_as_accurate_as_eager(seed: int, kind: str) -> None:
+    choose = random.Random(seed)
+    torch.manual_seed(seed)
+    channels, filters = choose.choice((32, 64, 128, 256)), choose.choice((32, 40, 96))
+    sizes = [choose.randint(4, 21) for _ in range(2)]
+    layer = nn.Conv2d(channels, filters, 3, padding=choose.randint(0, 2))
+    x = IMAGES[kind](torch.randn(choose.choice((1, 2)), channels, *sizes))
+    assert_accurate(layer, x, torch.float32, frozen)
+
+
 LAYERS = {
     "3x3": (nn.Conv2d(64, 48, 3, padding=1), (2, 64, 9, 7)),
+    "3x3 odd": (nn.Conv2d(33, 40, 3, padding=(0, 2), bias=False), (1, 33, 9, 12)),
+    "3x3 deep": (nn.Conv2d(256, 32, 3), (1, 256, 6, 6)),
     "strided": (nn.Conv2d(32, 40, 3, stride=2, padding=1), (1, 32, 14, 15)),
     "dilated": (nn.Conv2d(32, 32, 3, stride=2, dilation=3, padding=3), (1, 32, 13, 9)),
     "thin": (nn.Conv2d(3, 64, 7, stride=2, padding=3), (1, 3, 20, 22)),

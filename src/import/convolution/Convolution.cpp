@@ -137,7 +137,8 @@ Value anabranch::importer::convolve(LoweringBuilder &b,
   if (isDepthwise(conv))
     return depthwise(b, conv);
   if (prefersChannelsLast(conv, conv.filters()))
-    return convolveChannelsLast(b, conv);
+    return prefersWinograd(conv) ? convolveWinograd(b, conv)
+                                 : convolveChannelsLast(b, conv);
   int64_t depth = conv.channels() * conv.taps();
   OpFoldResult points = b.product(ArrayRef(conv.sizes).drop_front(2));
   OpFoldResult filters = b.indexAttr(conv.filters());

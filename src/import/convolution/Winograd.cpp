@@ -1,0 +1,273 @@
+//===- Winograd.cpp - convolutions of 3x3 with fewer products -------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Before: %r = anabranch.aten "convolution"(%x, %w, %b) {stride 1, 3x3}
+// After:  %t = %x with its channels last and padded
+//         %d[ij] = every second point of %t in both directions, from (i, j) on
+//         %v[ab, tile, c] = sums and differences of four %d
+//         %m[ab, tile, f] = contraction(%v, %u[ab, f, c])
+//         %y[pq] = sums and differences of nine %m, + %b
+//         %r = the four %y interleaved, with their channels second: a view
+//
+// A tile is 2x2 points of the result. It takes 16 products for each pair of
+// channels, and 36 without the transformation: F(2x2, 3x3) of Lavin and Gray,
+// "Fast Algorithms for Convolutional Neural Networks", 2015. %u is computed
+// from the frozen weight once. Sums are shorter than those over all taps, so
+// the result in f32 is about as exact. In bf16 and f16 it would not be: the
+// sums of inputs would be rounded to a few digits before they are multiplied.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/lowering/Contract.h"
+#include "import/lowering/Convolution.h"
+#include "import/lowering/Shapes.h"
+#include "import/lowering/Windows.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace importer {
+
+namespace {
+
+constexpr int64_t window = 3, tile = 2, span = tile + window - 1;
+
+/// A sum of some of a line's values, each with a sign.
+struct Sum {
+  struct Term {
+    int64_t at;
+    bool negative;
+  };
+  SmallVector<Term> terms;
+  bool isHalf = false; ///< times 1/2
+};
+
+/// The transformations of a line: of the input's four points, of the three
+/// taps, and of four products. A square is transformed in both directions.
+const Sum inputSums[span] = {{{{0, false}, {2, true}}},
+                             {{{1, false}, {2, false}}},
+                             {{{2, false}, {1, true}}},
+                             {{{1, false}, {3, true}}}};
+const Sum weightSums[span] = {{{{0, false}}},
+                              {{{0, false}, {1, false}, {2, false}}, true},
+                              {{{0, false}, {1, true}, {2, false}}, true},
+                              {{{2, false}}}};
+const Sum resultSums[tile] = {{{{0, false}, {1, false}, {2, false}}},
+                              {{{1, false}, {2, true}, {3, true}}}};
+
+class Winograd {
+public:
+  Winograd(LoweringBuilder &b, const Convolution &conv) : b(b), conv(conv) {}
+
+  Value run();
+
+private:
+  /// A square of tensors of one size.
+  using Square = std::function<Value(int64_t, int64_t)>;
+
+  Value input();
+  Value weight();
+  Value products();
+  Value transformed(const Sum &down, const Sum &along, Square square,
+                    ArrayRef<OpFoldResult> sizes, Operand bias = {});
+  /// [16, sizes...]: the square of transformed squares.
+  Value allOf(ArrayRef<Sum> sums, Square square, ArrayRef<OpFoldResult> sizes);
+  Value inserted(Value part, Value whole, ArrayRef<int64_t> dims,
+                 ArrayRef<int64_t> at);
+
+  Sizes numbers(ArrayRef<int64_t> values) const {
+    return llvm::map_to_vector(values, [&](int64_t value) {
+      return OpFoldResult(b.indexAttr(value));
+    });
+  }
+  int64_t images() const { return *getConstantIntValue(conv.sizes[0]); }
+  /// Tiles of the result in one direction.
+  int64_t tiles(int64_t dim) const {
+    return llvm::divideCeil(*getConstantIntValue(conv.sizes[2 + dim]), tile);
+  }
+  int64_t rows() const { return images() * tiles(0) * tiles(1); }
+
+  LoweringBuilder &b;
+  const Convolution &conv;
+  const DType dtype = conv.input.dtype;
+};
+
+/// The sum of the square's tensors that both lines name.
+Value Winograd::transformed(const Sum &down, const Sum &along, Square square,
+                            ArrayRef<OpFoldResult> sizes, Operand bias) {
+  SmallVector<Operand> operands;
+  for (const Sum::Term &row : down.terms)
+    for (const Sum::Term &column : along.terms)
+      operands.push_back(b.tensor(square(row.at, column.at), dtype));
+  if (bias) {
+    operands.push_back(bias);
+    operands.back().positions = {int64_t(sizes.size()) - 1};
+  }
+  double factor = (down.isHalf ? 0.5 : 1) * (along.isHalf ? 0.5 : 1);
+  return b.elementwise(operands, dtype, dtype, sizes,
+                       [&](Body &body, ArrayRef<Num> x) {
+                         auto sumOf = [](const Sum &sum, auto valueAt) {
+                           Num total = valueAt(0);
+                           for (size_t i = 1; i < sum.terms.size(); ++i)
+                             total = sum.terms[i].negative ? total - valueAt(i)
+                                                           : total + valueAt(i);
+                           return total;
+                         };
+                         Num total = sumOf(down, [&](size_t row) {
+                           return sumOf(along, [&](size_t column) {
+                             return x[row * along.terms.size() + column];
+                           });
+                         });
+                         if (factor != 1)
+                           total = total * s::constant(body, dtype, factor);
+                         return bias ? total + x.back() : total;
+                       });
+}
+
+/// Inserts `part` at these places of the dimensions that only `whole` has.
+Value Winograd::inserted(Value part, Value whole, ArrayRef<int64_t> dims,
+                         ArrayRef<int64_t> at) {
+  Value one = b.unsqueeze(part, dims);
+  Sizes sizes = b.sizesOf(one);
+  Sizes offsets(sizes.size(), b.indexAttr(0));
+  Sizes strides(sizes.size(), b.indexAttr(1));
+  for (auto [dim, place] : llvm::zip(dims, at))
+    offsets[dim] = b.indexAttr(place);
+  return b.create<tensor::InsertSliceOp>(one, whole, offsets, sizes, strides);
+}
+
+Value Winograd::allOf(ArrayRef<Sum> sums, Square square,
+                      ArrayRef<OpFoldResult> sizes) {
+  Sizes outer = {b.indexAttr(span * span)};
+  llvm::append_range(outer, sizes);
+  Value all = b.empty(outer, dtype);
+  for (int64_t row = 0; row < span; ++row)
+    for (int64_t column = 0; column < span; ++column)
+      all = inserted(transformed(sums[row], sums[column], square, sizes), all,
+                     {0}, {row * span + column});
+  return all;
+}
+
+/// [16, tiles, C]
+Value Winograd::input() {
+  Value channelsLast = moveChannels(b, conv.input.value, ir::Channels::Last);
+  SmallVector<int64_t> low = {0}, high = {0};
+  for (int64_t dim = 0; dim < conv.spatial; ++dim) {
+    int64_t size = conv.input.size(2 + dim);
+    low.push_back(conv.padding[dim]);
+    high.push_back(tiles(dim) * tile + window - 1 - conv.padding[dim] - size);
+  }
+  low.push_back(0);
+  high.push_back(0);
+  Value padded = padSpatial(b, b.tensor(channelsLast, dtype), low, high, 0);
+  Sizes sizes = numbers({images(), tiles(0), tiles(1), conv.channels()});
+  Value slices[span][span];
+  for (int64_t row = 0; row < span; ++row)
+    for (int64_t column = 0; column < span; ++column)
+      slices[row][column] =
+          b.create<tensor::ExtractSliceOp>(padded, numbers({0, row, column, 0}),
+                                           sizes, numbers({1, tile, tile, 1}));
+  Value all = allOf(
+      inputSums,
+      [&](int64_t row, int64_t column) { return slices[row][column]; }, sizes);
+  return reshape(b.builder, b.loc, all,
+                 numbers({span * span, rows(), conv.channels()}));
+}
+
+/// [16, F, C]
+Value Winograd::weight() {
+  int64_t filters = conv.filters(), channels = conv.channels();
+  auto type =
+      RankedTensorType::get({filters, channels}, b.builder.getF32Type());
+  auto tap = [&](int64_t row, int64_t column) -> Value {
+    return b.create<tensor::ExtractSliceOp>(
+        type, conv.weight.value, numbers({0, 0, row, column}),
+        numbers({filters, channels, 1, 1}), numbers({1, 1, 1, 1}));
+  };
+  return allOf(weightSums, tap, numbers({filters, channels}));
+}
+
+/// [16, tiles, F]
+Value Winograd::products() {
+  // Loops: square, tile, f, c.
+  auto map = [&](ArrayRef<unsigned> dims) {
+    return AffineMap::getMultiDimMapWithTargets(4, dims, b.context());
+  };
+  return contract(b.builder, b.loc, {input(), map({0, 1, 3})},
+                  {weight(), map({0, 2, 3})}, map({0, 1, 2}),
+                  numbers({span * span, rows(), conv.filters()}), dtype);
+}
+
+Value Winograd::run() {
+  Sizes points = numbers({images(), tiles(0), tiles(1), conv.filters()});
+  Sizes squares = {b.indexAttr(span * span)};
+  llvm::append_range(squares, points);
+  Value all = reshape(b.builder, b.loc, products(), squares);
+  auto type = typeOf(points, b.builder.getF32Type());
+  auto product = [&](int64_t row, int64_t column) -> Value {
+    Sizes offsets(squares.size(), b.indexAttr(0));
+    Sizes sizes = squares, strides(squares.size(), b.indexAttr(1));
+    offsets[0] = b.indexAttr(row * span + column);
+    sizes[0] = b.indexAttr(1);
+    return b.create<tensor::ExtractSliceOp>(type, all, offsets, sizes, strides);
+  };
+  Value result = b.empty(
+      numbers({images(), tiles(0), tile, tiles(1), tile, conv.filters()}),
+      dtype);
+  for (int64_t row = 0; row < tile; ++row)
+    for (int64_t column = 0; column < tile; ++column)
+      result = inserted(transformed(resultSums[row], resultSums[column],
+                                    product, points, conv.bias),
+                        result, {2, 4}, {row, column});
+  result = reshape(
+      b.builder, b.loc, result,
+      numbers({images(), tiles(0) * tile, tiles(1) * tile, conv.filters()}));
+  Sizes sizes = {conv.sizes[0], conv.sizes[2], conv.sizes[3], conv.sizes[1]};
+  if (b.sizesOf(result) != sizes)
+    result = b.create<tensor::ExtractSliceOp>(result, numbers({0, 0, 0, 0}),
+                                              sizes, numbers({1, 1, 1, 1}));
+  return moveChannels(b, result, ir::Channels::Second);
+}
+
+} // namespace
+
+bool prefersWinograd(const Convolution &conv) {
+  // Products grow with channels times filters, transformations with their sum.
+  constexpr int64_t leastProducts = 15;
+  // With fewer tiles reading the larger weight takes longer.
+  constexpr int64_t fewestTiles = 4;
+  // A limit for memory that PyTorch does not need.
+  constexpr int64_t mostBytes = int64_t(64) << 20;
+  if (setOf(conv.input.dtype) != F32 || conv.spatial != 2 || conv.groups != 1 ||
+      conv.input.type().isDynamicDim(0))
+    return false;
+  int64_t channels = conv.channels(), filters = conv.filters();
+  int64_t points = conv.input.size(0), tiles = points;
+  for (int64_t dim = 0; dim < conv.spatial; ++dim) {
+    if (conv.window(dim) != window || conv.stride[dim] != 1 ||
+        conv.dilation[dim] != 1)
+      return false;
+    int64_t size = *getConstantIntValue(conv.sizes[2 + dim]);
+    points *= size;
+    tiles *= llvm::divideCeil(size, tile);
+  }
+  int64_t products = tiles * span * span;
+  int64_t bytes =
+      products * (channels + filters) * static_cast<int64_t>(sizeof(float));
+  return channels * filters >= leastProducts * (channels + filters) &&
+         tiles >= fewestTiles && bytes <= mostBytes &&
+         2 * points * conv.taps() >= 3 * products;
+}
+
+Value convolveWinograd(LoweringBuilder &b, const Convolution &conv) {
+  return Winograd(b, conv).run();
+}
+
+} // namespace importer
+} // namespace anabranch
