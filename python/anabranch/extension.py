@@ -62,6 +62,7 @@ __all__ = [
     "input_labels",
     "is_order_operator",
     "is_recording",
+    "is_traced",
     "is_wait_result",
     "list_program",
     "lowered_operators",
