@@ -40,17 +40,18 @@ int64_t BlockMultiplier::lastVectors() const {
 }
 
 /// A long sum of floats has a larger error than a sum of parts. PyTorch adds up
-/// products in parts too, those of convolutions in shorter ones. A batch may be
-/// the terms of one sum, as Winograd's are. Zero: the sums of a block of the
-/// depth are short enough.
+/// products in parts too, those of convolutions in shorter ones. A batch of f32
+/// may be the terms of one sum, as Winograd's are. Zero: the sums of a block of
+/// the depth are short enough.
 static int64_t wordsOfPartialSum(const GemmContext &gemm) {
-  constexpr int64_t ofBatch = 64, ofDepth = 128, ofPatch = 256;
+  constexpr int64_t ofTerms = 64, ofDepth = 128, ofPatch = 256;
   const auto &patch = gemm.blocking.patch;
   if (!gemm.isOneBlock() && !patch)
     return 0;
-  int64_t words = !gemm.isOneBlock()               ? ofPatch
-                  : gemm.contraction.batch.empty() ? ofDepth
-                                                   : ofBatch;
+  const Contraction &contraction = gemm.contraction;
+  bool mayBeTerms = !contraction.batch.empty() && contraction.element.isF32() &&
+                    !contraction.narrow();
+  int64_t words = !gemm.isOneBlock() ? ofPatch : mayBeTerms ? ofTerms : ofDepth;
   return patch ? std::max<int64_t>(words / patch->run, 1) * patch->run : words;
 }
 
