@@ -36,12 +36,8 @@ std::mutex startStopMutex;
 std::atomic<Recorder *> Recorder::current{nullptr};
 
 Recorder &Recorder::get() {
-  static std::atomic<Recorder *> known{nullptr};
-  if (Recorder *recorder = known.load(std::memory_order_acquire))
-    return *recorder;
   NoFork section;
   static Recorder *const recorder = new Recorder;
-  known.store(recorder, std::memory_order_release);
   return *recorder;
 }
 

@@ -58,15 +58,17 @@ func.func @winograd(%x: tensor<1x64x9x8xf32>, %w: tensor<32x64x3x3xf32> {anabran
   return %r : tensor<1x32x9x8xf32>
 }
 
-// Not in bf16, with strides, or with few channels.
+// Not in bf16, with strides, with few channels, or for images whose sums would
+// take more than 64 MiB.
 // CHECK-LABEL: func @not_winograd
 //   CHECK-NOT:   tensor<16x
 //       CHECK:   return
-func.func @not_winograd(%x: tensor<1x64x9x8xbf16>, %w: tensor<32x64x3x3xbf16> {anabranch.constant = "w"}, %y: tensor<1x64x9x8xf32>, %v: tensor<32x64x3x3xf32> {anabranch.constant = "v"}, %z: tensor<1x8x9x8xf32>, %u: tensor<32x8x3x3xf32> {anabranch.constant = "u"}) -> (tensor<1x32x9x8xbf16>, tensor<1x32x5x4xf32>, tensor<1x32x9x8xf32>) {
+func.func @not_winograd(%x: tensor<1x64x9x8xbf16>, %w: tensor<32x64x3x3xbf16> {anabranch.constant = "w"}, %y: tensor<1x64x9x8xf32>, %v: tensor<32x64x3x3xf32> {anabranch.constant = "v"}, %z: tensor<1x8x9x8xf32>, %u: tensor<32x8x3x3xf32> {anabranch.constant = "u"}, %large: tensor<1x64x256x256xf32>) -> (tensor<1x32x9x8xbf16>, tensor<1x32x5x4xf32>, tensor<1x32x9x8xf32>, tensor<1x32x256x256xf32>) {
   %r = anabranch.aten "convolution"(%x, %w) {input = #anabranch.operand<0>, weight = #anabranch.operand<1>, bias = none, stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = false, output_padding = [0, 0], groups = 1} : (tensor<1x64x9x8xbf16>, tensor<32x64x3x3xbf16>) -> tensor<1x32x9x8xbf16>
   %s = anabranch.aten "convolution"(%y, %v) {input = #anabranch.operand<0>, weight = #anabranch.operand<1>, bias = none, stride = [2, 2], padding = [1, 1], dilation = [1, 1], transposed = false, output_padding = [0, 0], groups = 1} : (tensor<1x64x9x8xf32>, tensor<32x64x3x3xf32>) -> tensor<1x32x5x4xf32>
   %t = anabranch.aten "convolution"(%z, %u) {input = #anabranch.operand<0>, weight = #anabranch.operand<1>, bias = none, stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = false, output_padding = [0, 0], groups = 1} : (tensor<1x8x9x8xf32>, tensor<32x8x3x3xf32>) -> tensor<1x32x9x8xf32>
-  return %r, %s, %t : tensor<1x32x9x8xbf16>, tensor<1x32x5x4xf32>, tensor<1x32x9x8xf32>
+  %l = anabranch.aten "convolution"(%large, %v) {input = #anabranch.operand<0>, weight = #anabranch.operand<1>, bias = none, stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = false, output_padding = [0, 0], groups = 1} : (tensor<1x64x256x256xf32>, tensor<32x64x3x3xf32>) -> tensor<1x32x256x256xf32>
+  return %r, %s, %t, %l : tensor<1x32x9x8xbf16>, tensor<1x32x5x4xf32>, tensor<1x32x9x8xf32>, tensor<1x32x256x256xf32>
 }
 
 // With a frozen weight the points are rows and the channels come last, between

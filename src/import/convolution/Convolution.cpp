@@ -13,7 +13,8 @@
 //
 // Where the window is one point wide and every point is used, %c is %x itself.
 // Where each channel has one filter, see Depthwise.cpp; where the weight is
-// frozen, ChannelsLast.cpp; for transposed ones TransposedConvolution.cpp.
+// steady, ChannelsLast.cpp, or Winograd.cpp for windows of 3x3 in f32; for
+// transposed ones TransposedConvolution.cpp.
 //
 //===----------------------------------------------------------------------===//
 

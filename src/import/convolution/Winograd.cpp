@@ -16,9 +16,10 @@
 // A tile is 2x2 points of the result. It takes 16 products for each pair of
 // channels, and 36 without the transformation: F(2x2, 3x3) of Lavin and Gray,
 // "Fast Algorithms for Convolutional Neural Networks", 2015. %u is computed
-// from the frozen weight once. Sums are shorter than those over all taps, so
-// the result in f32 is about as exact. In bf16 and f16 it would not be: the
-// sums of inputs would be rounded to a few digits before they are multiplied.
+// from the steady weight by `initialize`. Sums are shorter than those over all
+// taps, so the result in f32 is about as exact. In bf16 and f16 it would not
+// be: the sums of inputs would be rounded to a few digits before they are
+// multiplied.
 //
 //===----------------------------------------------------------------------===//
 
@@ -61,6 +62,29 @@ const Sum weightSums[span] = {{{{0, false}}},
 const Sum resultSums[tile] = {{{{0, false}, {1, false}, {2, false}}},
                               {{{1, false}, {2, true}, {3, true}}}};
 
+/// Points of the result in one direction.
+int64_t pointsOf(const Convolution &conv, int64_t dim) {
+  return *getConstantIntValue(conv.sizes[2 + dim]);
+}
+
+/// Tiles of the result in one direction.
+int64_t tilesOf(const Convolution &conv, int64_t dim) {
+  return llvm::divideCeil(pointsOf(conv, dim), tile);
+}
+
+/// Tiles of all images.
+int64_t allTilesOf(const Convolution &conv) {
+  return conv.input.size(0) * tilesOf(conv, 0) * tilesOf(conv, 1);
+}
+
+/// What `valueAt` gives for each term of the sum, added and subtracted.
+template <typename F> Num add(const Sum &sum, F valueAt) {
+  Num total = valueAt(0);
+  for (size_t i = 1; i < sum.terms.size(); ++i)
+    total = sum.terms[i].negative ? total - valueAt(i) : total + valueAt(i);
+  return total;
+}
+
 class Winograd {
 public:
   Winograd(LoweringBuilder &b, const Convolution &conv) : b(b), conv(conv) {}
@@ -69,7 +93,7 @@ public:
 
 private:
   /// A square of tensors of one size.
-  using Square = std::function<Value(int64_t, int64_t)>;
+  using Square = llvm::function_ref<Value(int64_t row, int64_t column)>;
 
   Value input();
   Value weight();
@@ -78,20 +102,14 @@ private:
                     ArrayRef<OpFoldResult> sizes, Operand bias = {});
   /// [16, sizes...]: the square of transformed squares.
   Value allOf(ArrayRef<Sum> sums, Square square, ArrayRef<OpFoldResult> sizes);
-  Value inserted(Value part, Value whole, ArrayRef<int64_t> dims,
-                 ArrayRef<int64_t> at);
 
   Sizes numbers(ArrayRef<int64_t> values) const {
     return llvm::map_to_vector(values, [&](int64_t value) {
       return OpFoldResult(b.indexAttr(value));
     });
   }
-  int64_t images() const { return *getConstantIntValue(conv.sizes[0]); }
-  /// Tiles of the result in one direction.
-  int64_t tiles(int64_t dim) const {
-    return llvm::divideCeil(*getConstantIntValue(conv.sizes[2 + dim]), tile);
-  }
-  int64_t rows() const { return images() * tiles(0) * tiles(1); }
+  int64_t images() const { return conv.input.size(0); }
+  int64_t tiles(int64_t dim) const { return tilesOf(conv, dim); }
 
   LoweringBuilder &b;
   const Convolution &conv;
@@ -112,15 +130,8 @@ Value Winograd::transformed(const Sum &down, const Sum &along, Square square,
   double factor = (down.isHalf ? 0.5 : 1) * (along.isHalf ? 0.5 : 1);
   return b.elementwise(operands, dtype, dtype, sizes,
                        [&](Body &body, ArrayRef<Num> x) {
-                         auto sumOf = [](const Sum &sum, auto valueAt) {
-                           Num total = valueAt(0);
-                           for (size_t i = 1; i < sum.terms.size(); ++i)
-                             total = sum.terms[i].negative ? total - valueAt(i)
-                                                           : total + valueAt(i);
-                           return total;
-                         };
-                         Num total = sumOf(down, [&](size_t row) {
-                           return sumOf(along, [&](size_t column) {
+                         Num total = add(down, [&](size_t row) {
+                           return add(along, [&](size_t column) {
                              return x[row * along.terms.size() + column];
                            });
                          });
@@ -130,18 +141,6 @@ Value Winograd::transformed(const Sum &down, const Sum &along, Square square,
                        });
 }
 
-/// Inserts `part` at these places of the dimensions that only `whole` has.
-Value Winograd::inserted(Value part, Value whole, ArrayRef<int64_t> dims,
-                         ArrayRef<int64_t> at) {
-  Value one = b.unsqueeze(part, dims);
-  Sizes sizes = b.sizesOf(one);
-  Sizes offsets(sizes.size(), b.indexAttr(0));
-  Sizes strides(sizes.size(), b.indexAttr(1));
-  for (auto [dim, place] : llvm::zip(dims, at))
-    offsets[dim] = b.indexAttr(place);
-  return b.create<tensor::InsertSliceOp>(one, whole, offsets, sizes, strides);
-}
-
 Value Winograd::allOf(ArrayRef<Sum> sums, Square square,
                       ArrayRef<OpFoldResult> sizes) {
   Sizes outer = {b.indexAttr(span * span)};
@@ -149,8 +148,8 @@ Value Winograd::allOf(ArrayRef<Sum> sums, Square square,
   Value all = b.empty(outer, dtype);
   for (int64_t row = 0; row < span; ++row)
     for (int64_t column = 0; column < span; ++column)
-      all = inserted(transformed(sums[row], sums[column], square, sizes), all,
-                     {0}, {row * span + column});
+      all = insertAt(b, transformed(sums[row], sums[column], square, sizes),
+                     all, {0}, {row * span + column});
   return all;
 }
 
@@ -177,7 +176,7 @@ Value Winograd::input() {
       inputSums,
       [&](int64_t row, int64_t column) { return slices[row][column]; }, sizes);
   return reshape(b.builder, b.loc, all,
-                 numbers({span * span, rows(), conv.channels()}));
+                 numbers({span * span, allTilesOf(conv), conv.channels()}));
 }
 
 /// [16, F, C]
@@ -201,7 +200,8 @@ Value Winograd::products() {
   };
   return contract(b.builder, b.loc, {input(), map({0, 1, 3})},
                   {weight(), map({0, 2, 3})}, map({0, 1, 2}),
-                  numbers({span * span, rows(), conv.filters()}), dtype);
+                  numbers({span * span, allTilesOf(conv), conv.filters()}),
+                  dtype);
 }
 
 Value Winograd::run() {
@@ -222,7 +222,8 @@ Value Winograd::run() {
       dtype);
   for (int64_t row = 0; row < tile; ++row)
     for (int64_t column = 0; column < tile; ++column)
-      result = inserted(transformed(resultSums[row], resultSums[column],
+      result = insertAt(b,
+                        transformed(resultSums[row], resultSums[column],
                                     product, points, conv.bias),
                         result, {2, 4}, {row, column});
   result = reshape(
@@ -247,22 +248,19 @@ bool prefersWinograd(const Convolution &conv) {
   if (setOf(conv.input.dtype) != F32 || conv.spatial != 2 || conv.groups != 1 ||
       conv.input.type().isDynamicDim(0))
     return false;
-  int64_t channels = conv.channels(), filters = conv.filters();
-  int64_t points = conv.input.size(0), tiles = points;
-  for (int64_t dim = 0; dim < conv.spatial; ++dim) {
+  for (int64_t dim = 0; dim < conv.spatial; ++dim)
     if (conv.window(dim) != window || conv.stride[dim] != 1 ||
         conv.dilation[dim] != 1)
       return false;
-    int64_t size = *getConstantIntValue(conv.sizes[2 + dim]);
-    points *= size;
-    tiles *= llvm::divideCeil(size, tile);
-  }
-  int64_t products = tiles * span * span;
+  int64_t channels = conv.channels(), filters = conv.filters();
+  int64_t tiles = allTilesOf(conv), products = tiles * span * span;
+  int64_t direct =
+      conv.input.size(0) * pointsOf(conv, 0) * pointsOf(conv, 1) * conv.taps();
   int64_t bytes =
       products * (channels + filters) * static_cast<int64_t>(sizeof(float));
   return channels * filters >= leastProducts * (channels + filters) &&
          tiles >= fewestTiles && bytes <= mostBytes &&
-         2 * points * conv.taps() >= 3 * products;
+         2 * direct >= 3 * products;
 }
 
 Value convolveWinograd(LoweringBuilder &b, const Convolution &conv) {

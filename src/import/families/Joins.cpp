@@ -54,14 +54,8 @@ static Lowered lowerStack(ir::AtenOp op, LoweringBuilder &b) {
   int64_t dim = dimArg(op, "dim", sizes.size());
   Value result = b.empty(sizes, b.resultDType());
   for (auto [number, operand] : llvm::enumerate(b.operandList("tensors"))) {
-    Sizes offsets(sizes.size(), b.builder.getIndexAttr(0));
-    Sizes strides(sizes.size(), b.builder.getIndexAttr(1));
-    Sizes part = sizes;
-    offsets[dim] = b.builder.getIndexAttr(number);
-    part[dim] = b.builder.getIndexAttr(1);
-    Value tensor = b.unsqueeze(b.convert(operand, b.resultDType()), {dim});
-    result =
-        b.create<tensor::InsertSliceOp>(tensor, result, offsets, part, strides);
+    Value tensor = b.convert(operand, b.resultDType());
+    result = insertAt(b, tensor, result, {dim}, {int64_t(number)});
   }
   return lowered(result);
 }

@@ -152,6 +152,19 @@ bool comesWithChannelsLast(Value tensor) {
   return false;
 }
 
+Value insertAt(LoweringBuilder &b, Value part, Value whole,
+               ArrayRef<int64_t> dims, ArrayRef<int64_t> places) {
+  Sizes sizes = b.sizesOf(whole);
+  Sizes offsets(sizes.size(), b.indexAttr(0));
+  Sizes strides(sizes.size(), b.indexAttr(1));
+  for (auto [dim, place] : llvm::zip(dims, places)) {
+    offsets[dim] = b.indexAttr(place);
+    sizes[dim] = b.indexAttr(1);
+  }
+  return b.create<tensor::InsertSliceOp>(b.unsqueeze(part, dims), whole,
+                                         offsets, sizes, strides);
+}
+
 AffineMap broadcastMap(RankedTensorType type, int64_t offset,
                        ArrayRef<OpFoldResult> sizes) {
   Builder builder(type.getContext());

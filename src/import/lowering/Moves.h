@@ -67,6 +67,12 @@ mlir::Value moveChannels(LoweringBuilder &b, mlir::Value tensor,
 /// moved them, and by pointwise work and slices after it, which can keep them.
 bool comesWithChannelsLast(mlir::Value tensor);
 
+/// `whole` with `part` at these places of the dimensions `dims`, which `part`
+/// lacks.
+mlir::Value insertAt(LoweringBuilder &b, mlir::Value part, mlir::Value whole,
+                     llvm::ArrayRef<int64_t> dims,
+                     llvm::ArrayRef<int64_t> places);
+
 /// The map through which a tensor of this type is read when it broadcasts to
 /// the dimensions [offset, offset + its rank) of `loops` loops. A static size
 /// of one repeats where `sizes` has another size.

@@ -70,6 +70,7 @@ int openMpThreadsIn(const char *text) {
 }
 
 DefaultThreads &DefaultThreads::get() {
+  // Calls ask each time, and only the first one needs the section.
   static std::atomic<DefaultThreads *> known{nullptr};
   if (DefaultThreads *instance = known.load(std::memory_order_acquire))
     return *instance;

@@ -25,8 +25,7 @@ public:
   ScheduledTasks(const ScheduledTasks &) = delete;
   ScheduledTasks &operator=(const ScheduledTasks &) = delete;
 
-  /// The schedule for this many workers. The first call that asks makes
-  /// it.
+  /// The schedule for this many workers. A call that finds none makes it.
   const WorkerSchedule &scheduleFor(int workers) const;
 
   const TaskGraph graph;

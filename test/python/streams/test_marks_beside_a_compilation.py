@@ -4,7 +4,7 @@ annotations belong to the whole process, marks to the thread."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -20,43 +20,37 @@ def scoped(x: torch.Tensor) -> torch.Tensor:
         return y * side + 1
 
 
-class Gate:
-    """Holds a compilation in the middle until the other thread is done."""
+@pytest.fixture
+def compilation() -> Iterator[None]:
+    """During the test another thread is in the middle of a compilation."""
+    inside, done = threading.Event(), threading.Event()
 
-    def __init__(self) -> None:
-        self.inside = threading.Event()
-        self.done = threading.Event()
-
-    def backend(self, module: torch.fx.GraphModule, _: object) -> Callable[..., object]:
-        self.inside.set()
-        assert self.done.wait(60)
+    def backend(module: torch.fx.GraphModule, _: object) -> Callable[..., object]:
+        inside.set()
+        assert done.wait(60)
         return module.forward
 
-
-@pytest.fixture
-def gate() -> Gate:
-    return Gate()
-
-
-def test_eager_marks_leave_no_annotation(gate: Gate) -> None:
-    x = torch.randn(4, 8)
-    compiled = torch.compile(lambda x: x + 1, backend=gate.backend)
-    compiling = threading.Thread(target=compiled, args=(x,))
+    compiled = torch.compile(lambda x: x + 1, backend=backend)
+    compiling = threading.Thread(target=compiled, args=(torch.randn(4, 8),))
     compiling.start()
-    assert gate.inside.wait(60)
+    try:
+        assert inside.wait(60)
+        yield
+    finally:
+        done.set()
+        compiling.join()
+
+
+@pytest.mark.usefixtures("compilation")
+def test_eager_marks_leave_no_annotation() -> None:
     assert torch.compiler.is_compiling()
     with anabranch.stream("side"):
         assert "custom" not in torch.fx.traceback.current_meta
-    gate.done.set()
-    compiling.join()
 
 
-def test_eager_waits_return_their_tensor(gate: Gate) -> None:
+@pytest.mark.usefixtures("compilation")
+def test_eager_waits_return_their_tensor() -> None:
     x = torch.randn(4, 8)
-    compiled = torch.compile(lambda x: x + 1, backend=gate.backend)
-    compiling = threading.Thread(target=compiled, args=(x,))
-    compiling.start()
-    assert gate.inside.wait(60)
     assert anabranch.wait(x, x) is x
     with pytest.raises(ValueError, match="never recorded"):
         anabranch.wait_event("an event that nobody records")
@@ -65,8 +59,6 @@ def test_eager_waits_return_their_tensor(gate: Gate) -> None:
         anabranch.super_kernel("s", "no-such-option=1"),
     ):
         pass
-    gate.done.set()
-    compiling.join()
 
 
 def test_threads_enter_scopes_while_one_compiles() -> None:

@@ -16,7 +16,7 @@ from transformers.generation.logits_process import (
 
 # So many of the likeliest words are sorted; the others count as one.
 SORTED = 512
-# Sums of 100,000 chances in f32 differ by less, whatever their order.
+# Rounding may decide about a word that is this near to the limit.
 UNCERTAIN = 1e-5
 
 
@@ -68,7 +68,8 @@ class TopP(TopPLogitsWarper):
 
     def _count(self, words: torch.Tensor, all_words: torch.Tensor) -> int | None:
         """How many words stay possible, of the likeliest ones with these scores; None:
-        not known. `all_words` is the logarithm of all words' sum."""
+        not known. `all_words` is the logarithm of the sum of all words' exponentials.
+        """
         chances = (words - all_words).exp()
         # Of each word with all words that are less likely.
         together = 1 - (chances.cumsum(0) - chances)
