@@ -7,7 +7,6 @@
 
 #include "process/Fork.h"
 
-#include <new>
 #include <pthread.h>
 #include <shared_mutex>
 
@@ -15,16 +14,19 @@ namespace anabranch {
 
 namespace {
 
+std::shared_mutex ofFirstProcess;
+
 /// Sections share it, a fork has it alone. glibc's lock lets a thread that has
 /// a share take another one even if a fork waits, so sections may be nested.
-std::shared_mutex sections;
+std::shared_mutex *sections = &ofFirstProcess;
 std::atomic<uint32_t> depth{0};
 
-void beforeFork() { sections.lock(); }
-void inParent() { sections.unlock(); }
+void beforeFork() { sections->lock(); }
+void inParent() { sections->unlock(); }
 void inChild() {
-  // The lock's owner is a thread of the parent.
-  new (&sections) std::shared_mutex;
+  // The old lock's owner is a thread of the parent, so nobody can unlock it.
+  // The new one has another address, by which ThreadSanitizer knows a lock.
+  sections = new std::shared_mutex;
   depth.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -35,8 +37,8 @@ void inChild() {
 
 } // namespace
 
-NoFork::NoFork() { sections.lock_shared(); }
-NoFork::~NoFork() { sections.unlock_shared(); }
+NoFork::NoFork() { sections->lock_shared(); }
+NoFork::~NoFork() { sections->unlock_shared(); }
 
 uint32_t forkDepth() { return depth.load(std::memory_order_relaxed); }
 
