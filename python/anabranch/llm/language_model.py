@@ -24,6 +24,7 @@ from .programs import Programs
 from .quantize import KINDS
 from .rounded_models import quantized_once
 from .rounding import layer_inputs
+from .sampling.token_draws import SamplingGraphs
 from .steps import Steps
 
 DEFAULT_LENGTH = 1024
@@ -109,7 +110,8 @@ class LanguageModel:
         self._batch_steps = functools.cache(
             lambda: BatchSteps(model, programs(), max_batch)
         )
-        self.model = _served(model, self._steps)
+        self._sampling = SamplingGraphs(programs())
+        self.model = _served(model, self._steps, self._sampling)
 
     @property
     def config(self) -> Any:
@@ -256,13 +258,14 @@ class LanguageModel:
             )
 
 
-def _served(model: Any, steps: Steps) -> Any:
+def _served(model: Any, steps: Steps, sampling: SamplingGraphs) -> Any:
     """A model with the same modules, whose forward is that of `steps`, and whose
     decoding loop does less between two steps."""
     served = copy.copy(model)
     served.__class__ = with_short_loop(type(model))
     # nn.Module would make `steps` a part of the model.
     served.__dict__["short_steps"] = steps
+    served.__dict__["sampling_graphs"] = sampling
 
     @functools.wraps(type(model).forward)
     def forward(*args: Any, **kwargs: Any) -> Any:

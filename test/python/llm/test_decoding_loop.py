@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from anabranch import llm
 from anabranch.llm.decoding import decoding_loop, look_ahead
-from anabranch.llm.decoding.calling_thread import LARGE, one_thread
+from anabranch.llm.sampling.calling_thread import LARGE, one_thread
 
 ROWS, LENGTH = 3, 48
 
@@ -48,7 +48,8 @@ def compiled(make):
     model = make()
     made = llm.compile(model, max_batch=ROWS, max_length=LENGTH)
     made.model.__dict__["short_steps"] = InEager(made._steps)
-    made._steps._programs.call = lambda _, method, *args, first=None: method(*args)
+    for owner in (made._steps, made._sampling):
+        owner._programs.call = lambda _, method, *args, first=None: method(*args)
     return model, made
 
 
@@ -246,7 +247,9 @@ def test_small_operators_between_steps_use_one_thread(monkeypatch):
         config = types.SimpleNamespace(do_sample=False, _pad_token_tensor=None)
         for kind in (Notes, Known):
             processors = transformers.LogitsProcessorList([kind(2.0)])
-            answer = decoding_loop.Answer(prompt(1, 4), processors, [], config, None)
+            answer = decoding_loop.Answer(
+                prompt(1, 4), processors, [], config, None, None
+            )
             answer.grow(torch.zeros(1, 1, 9), None)
             assert torch.get_num_threads() == 3
         assert Notes.seen == [3, 1]

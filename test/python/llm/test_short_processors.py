@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers.generation import logits_process
 
-from anabranch.llm.decoding import short_processors
+from anabranch.llm.sampling import short_processors
 
 
 def check_equal(actual, expected, scores: torch.Tensor) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from transformers.generation.configuration_utils import GenerationMode
 
-from ..decoding.calling_thread import is_light, one_thread
+from ..sampling.calling_thread import is_light, one_thread
+from ..sampling.token_draws import TokenDraws
 
 MODES = (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE)
 
@@ -18,7 +19,11 @@ class Sampler:
     """The logits processors, the random draws and the end of one request."""
 
     def __init__(
-        self, model: Any, prompt: int, seed: int | None, settings: Mapping[str, Any]
+        self,
+        model: Any,
+        prompt: list[int],
+        seed: int | None,
+        settings: Mapping[str, Any],
     ) -> None:
         """`settings` are arguments of generate(). ValueError: generate() has no such
         argument, or it needs several rows of a request, as beams do."""
@@ -48,28 +53,29 @@ class Sampler:
                 f" {config.num_return_sequences or 1}: use generate()"
             )
         model._prepare_special_tokens(config, True, device="cpu")
-        ids = torch.zeros((1, prompt), dtype=torch.long)
+        ids = torch.tensor([prompt])
         length: dict[str, Any] = {
             "has_default_max_length": lengths[0],
             "has_default_min_length": lengths[1],
             "model_input_name": "input_ids",
             "inputs_tensor": ids,
-            "input_ids_length": prompt,
+            "input_ids_length": len(prompt),
         }
         config = model._prepare_generated_length(generation_config=config, **length)
         self.max_length: int = config.max_length
-        self._samples = bool(config.do_sample)
-        self._generator = None
-        if seed is not None:
-            self._generator = torch.Generator().manual_seed(seed)
         self._processors = model._get_logits_processor(
             generation_config=config,
-            input_ids_seq_length=prompt,
+            input_ids_seq_length=len(prompt),
             encoder_input_ids=ids,
             logits_processor=processors or [],
             device="cpu",
         )
         self._light = all(map(is_light, self._processors))
+        self._draws: TokenDraws | None = None
+        if config.do_sample:
+            generator = None if seed is None else torch.Generator().manual_seed(seed)
+            graphs = model.sampling_graphs
+            self._draws = TokenDraws(graphs, self._processors, ids, generator)
         self._criteria = model._get_stopping_criteria(
             generation_config=config,
             stopping_criteria=criteria or [],
@@ -79,15 +85,15 @@ class Sampler:
     def next(self, tokens: list[int], logits: torch.Tensor) -> tuple[int, bool]:
         """The next token after `tokens`, chosen by logits [vocabulary]; and whether it
         is the last one."""
-        ids = torch.tensor([tokens])
-        with one_thread(logits) if self._light else contextlib.nullcontext():
-            scores = logits.to(torch.float32, copy=True).unsqueeze(0)
-            token = self._chosen(self._processors(ids, scores))
+        ids, row = torch.tensor([tokens]), logits.unsqueeze(0)
+        if self._draws is not None:
+            token = int(self._draws.next(row, lambda: ids))
+        else:
+            token = self._likeliest(ids, row)
         ids = torch.cat([ids, torch.tensor([[token]])], 1)
         return token, bool(self._criteria(ids, None).all())
 
-    def _chosen(self, scores: torch.Tensor) -> int:
-        if self._samples:
-            chances = torch.softmax(scores, -1)
-            return int(torch.multinomial(chances, 1, generator=self._generator))
-        return int(scores.argmax(-1))
+    def _likeliest(self, ids: torch.Tensor, logits: torch.Tensor) -> int:
+        with one_thread(logits) if self._light else contextlib.nullcontext():
+            scores = logits.to(torch.float32, copy=True)
+            return int(self._processors(ids, scores).argmax(-1))

@@ -106,7 +106,7 @@ class Batch:
         the pool has room for.
         """
         tokens = _tokens(prompt)
-        sampler = Sampler(self._model, len(tokens), seed, settings)
+        sampler = Sampler(self._model, tokens, seed, settings)
         if sampler.max_length > self._max_length:
             raise ValueError(
                 f"the request may reach {sampler.max_length} tokens and a row holds"

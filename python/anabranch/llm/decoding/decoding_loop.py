@@ -11,7 +11,6 @@ import math
 from typing import Any, Protocol
 
 import torch
-from torch import nn
 from transformers import GenerationMixin, LogitsProcessorList
 from transformers.generation.stopping_criteria import (
     EosTokenCriteria,
@@ -20,9 +19,10 @@ from transformers.generation.stopping_criteria import (
 )
 
 from ..key_values import KeyValueCache
-from .calling_thread import is_light, one_thread
+from ..sampling.calling_thread import is_light, one_thread
+from ..sampling.short_processors import ShortProcessors
+from ..sampling.token_draws import SamplingGraphs, TokenDraws
 from .look_ahead import LookAhead, made_masks
-from .short_processors import ShortProcessors
 from .step_masks import Masks, each
 
 # Arguments of the model's forward that the loop knows.
@@ -59,7 +59,7 @@ class NextLogits(Protocol):
 
 def with_short_loop(kind: Any) -> Any:
     """A class of models like `kind`, whose plain calls run in the loop of this file. An
-    instance needs the attribute `short_steps`, a NextLogits."""
+    instance needs the attributes `short_steps` and `sampling_graphs`."""
     plain = all(getattr(kind, n) is getattr(GenerationMixin, n) for n in HOOKS)
     plain = plain and not hasattr(kind, "create_masks_for_generate")
     bases = (ShortLoop, ShortProcessors) if plain else (ShortProcessors,)
@@ -72,6 +72,7 @@ class ShortLoop:
     """Overrides transformers' loop for greedy decoding and sampling."""
 
     short_steps: NextLogits
+    sampling_graphs: SamplingGraphs
 
     def _sample(
         self,
@@ -101,7 +102,12 @@ class ShortLoop:
                 **model_kwargs,
             )
         answer = Answer(
-            input_ids, logits_processor, stopping_criteria, generation_config, streamer
+            input_ids,
+            logits_processor,
+            stopping_criteria,
+            generation_config,
+            streamer,
+            self.sampling_graphs,
         )
         logits = whole._prefill(input_ids, generation_config, model_kwargs).logits
         cache, steps = model_kwargs["past_key_values"], self.short_steps
@@ -164,13 +170,17 @@ class Answer:
         criteria: StoppingCriteriaList,
         config: Any,
         streamer: Any,
+        graphs: SamplingGraphs,
     ) -> None:
         self._tokens, self._pending = prompt, list[torch.Tensor]()
         self._length = prompt.shape[1]
         self._processors, self._streamer = processors, streamer
         self._light = all(map(is_light, processors))
         self._greedy = not processors and not config.do_sample
-        self._samples, self._pad = config.do_sample, config._pad_token_tensor
+        self._draws = None
+        if config.do_sample:
+            self._draws = TokenDraws(graphs, processors, prompt)
+        self._pad = config._pad_token_tensor
         self._pads = any(hasattr(one, "eos_token_id") for one in criteria)
         self._unfinished = [True] * prompt.shape[0]
         self._ends: set[int] = set()
@@ -195,12 +205,15 @@ class Answer:
         if self._greedy and likeliest is not None:
             return self._add(likeliest)
         scores = logits[:, -1]
+        if self._draws is not None:
+            return self._add(self._draws.next(scores, self._join))
         # Processors of users may need all threads.
         with one_thread(scores) if self._light else contextlib.nullcontext():
             scores = scores.float()
             if self._processors:
                 scores = self._processors(self._join(), scores)
-            new = self._chosen(scores)
+            # The first of equal ones, as argmax finds it in three times the time.
+            new = scores.max(-1).indices
         return self._add(new)
 
     def _add(self, new: torch.Tensor) -> bool:
@@ -215,14 +228,6 @@ class Answer:
         if self._streamer is not None:
             self._streamer.put(new.cpu())
         return not any(self._unfinished)
-
-    def _chosen(self, scores: torch.Tensor) -> torch.Tensor:
-        """A token for each row."""
-        if self._samples:
-            chances = nn.functional.softmax(scores, dim=-1)
-            return torch.multinomial(chances, num_samples=1).squeeze(1)
-        # The first of equal ones, as argmax finds it in three times the time.
-        return scores.max(-1).indices
 
     def _join(self) -> torch.Tensor:
         """The prompts and their answers, [rows, tokens]."""

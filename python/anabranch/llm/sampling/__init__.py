@@ -1,0 +1,1 @@
+"""Draws tokens in a compiled graph, as transformers and torch.multinomial do."""
