@@ -42,7 +42,7 @@ int64_t BlockMultiplier::lastVectors() const {
 /// A long sum of floats has a larger error than a sum of parts. PyTorch adds up
 /// products in parts too, those of convolutions in shorter ones. A batch of f32
 /// may be the terms of one sum, as Winograd's are. Zero: the sums of a block of
-/// the depth are short enough.
+/// the depth are short enough. They then stay in registers until their end.
 static int64_t wordsOfPartialSum(const GemmContext &gemm) {
   constexpr int64_t ofTerms = 64, ofDepth = 128, ofPatch = 256;
   const auto &patch = gemm.blocking.patch;
@@ -52,7 +52,11 @@ static int64_t wordsOfPartialSum(const GemmContext &gemm) {
   bool mayBeTerms = !contraction.batch.empty() && contraction.element.isF32() &&
                     !contraction.narrow();
   int64_t words = !gemm.isOneBlock() ? ofPatch : mayBeTerms ? ofTerms : ofDepth;
-  return patch ? std::max<int64_t>(words / patch->run, 1) * patch->run : words;
+  if (patch)
+    words = std::max<int64_t>(words / patch->run, 1) * patch->run;
+  auto depths = contraction.knownSize(contraction.depth);
+  bool isOnePart = depths && *depths <= words * gemm.blocking.kPack;
+  return isOnePart ? 0 : words;
 }
 
 MicroKernel BlockMultiplier::microKernel(int64_t vectors) const {

@@ -58,14 +58,19 @@ loopOfMember(const LoopNest &member, const LoopNest &reader, unsigned loop) {
   return std::nullopt;
 }
 
-/// Whether no nest that runs later reads the tensor too.
-bool RowPrefetch::isLastRead(const LoopNest &member, Value tensor) const {
-  return llvm::none_of(context.group.nests, [&](const LoopNest *nest) {
-    return nest->level > member.level &&
-           llvm::any_of(nest->reads.reads, [&](const analysis::Read &read) {
-             return read.tensor == tensor;
-           });
-  });
+/// Whether nests that run earlier read the tensor too, and none that runs
+/// later.
+bool RowPrefetch::isLastOfSeveral(const LoopNest &member, Value tensor) const {
+  auto isRead = [&](auto isAt) {
+    return llvm::any_of(context.group.nests, [&](const LoopNest *nest) {
+      return isAt(nest->level) &&
+             llvm::any_of(nest->reads.reads, [&](const analysis::Read &read) {
+               return read.tensor == tensor;
+             });
+    });
+  };
+  return isRead([&](unsigned level) { return level < member.level; }) &&
+         !isRead([&](unsigned level) { return level > member.level; });
 }
 
 std::optional<RowPrefetch::RowRead>
@@ -74,7 +79,7 @@ RowPrefetch::rowRead(const LoopNest &member, const LoopNest &reader,
   auto tensor = dyn_cast<BlockArgument>(read.tensor);
   bool known = llvm::any_of(
       rows, [&](const RowRead &row) { return row.tensor == read.tensor; });
-  if (!tensor || known || !isLarge(tensor) || !isLastRead(member, tensor))
+  if (!tensor || known || !isLarge(tensor) || !isLastOfSeveral(member, tensor))
     return std::nullopt;
   unsigned next = context.group.sharedLoops.back().dims.back();
   RowRead row{&member, tensor, {}, 0};

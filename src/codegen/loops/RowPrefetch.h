@@ -5,9 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A processor prefetches within a page, so each row that begins a page is a
-// cache miss. The last nest that reads a row prefetches the same elements of
-// the next row.
+// A processor prefetches within a page, and forgets a stream that other loops
+// interrupt. So where several nests read a row one after the other, the next
+// row begins with cache misses: the last of them prefetches the same elements
+// of that row. A nest that alone reads its rows is one stream, which the
+// processor follows; prefetches would take its time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,7 +46,7 @@ private:
   void collect(const LoopNest &member, const LoopNest &reader);
   std::optional<RowRead> rowRead(const LoopNest &member, const LoopNest &reader,
                                  const analysis::Read &read) const;
-  bool isLastRead(const LoopNest &member, mlir::Value tensor) const;
+  bool isLastOfSeveral(const LoopNest &member, mlir::Value tensor) const;
 };
 
 } // namespace codegen
