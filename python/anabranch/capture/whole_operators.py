@@ -5,6 +5,7 @@ NAMES = (
     "_fused_rms_norm",
     "_scaled_dot_product_flash_attention_for_cpu",
     "linear",
+    "one_hot",
     "reflection_pad1d",
     "reflection_pad2d",
     "reflection_pad3d",

@@ -18,6 +18,18 @@ struct Stash {
 };
 thread_local Stash stash;
 
+/// Eager PyTorch has an IndexError for some operators and a RuntimeError for
+/// others. A handler that is written for either one catches this.
+PyObject *indexError() {
+  static PyObject *type = nullptr;
+  if (!type) {
+    PyObject *bases = PyTuple_Pack(2, PyExc_IndexError, PyExc_RuntimeError);
+    type = PyErr_NewException("anabranch._C.IndexOutOfRange", bases, nullptr);
+    Py_XDECREF(bases);
+  }
+  return type ? type : PyExc_IndexError;
+}
+
 PyObject *exceptionFor(StatusCode code) {
   switch (code) {
   case StatusCode::InvalidArgument:
@@ -25,7 +37,7 @@ PyObject *exceptionFor(StatusCode code) {
   case StatusCode::TypeError:
     return PyExc_TypeError;
   case StatusCode::IndexError:
-    return PyExc_IndexError;
+    return indexError();
   case StatusCode::OutOfMemory:
     return PyExc_MemoryError;
   case StatusCode::IoError:

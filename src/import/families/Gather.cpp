@@ -105,6 +105,25 @@ static Lowered lowerIndex(ir::AtenOp op, LoweringBuilder &b) {
       }));
 }
 
+/// one_hot: rows of a unit matrix, which nobody stores.
+static Lowered lowerOneHot(ir::AtenOp op, LoweringBuilder &b) {
+  Operand self = b.operand("self");
+  auto classes = op.getIntArg("num_classes");
+  if (!classes || *classes < 1)
+    return b.refuse("a number of classes that the data decide");
+  Sizes sizes = b.sizesOf(self.value);
+  int64_t last = self.rank();
+  sizes.push_back(b.indexAttr(*classes));
+  Operand index = b.tensor(self.value, self.dtype,
+                           llvm::to_vector(llvm::seq<int64_t>(0, last)));
+  return lowered(b.elementwiseMixed(
+      {index}, b.resultDType(), sizes, [&](Body &body, ArrayRef<Num> x) {
+        Num one = x[0];
+        s::checkIndex((one >= 0.0) & (one < double(*classes)));
+        return s::cast(one == s::index(body, last), b.resultDType());
+      }));
+}
+
 /// Whether the last element that literal sizes and strides reach lies in a
 /// storage of `count` elements. Meta tensors do not check that.
 static bool staysInside(ArrayRef<OpFoldResult> sizes,
@@ -162,6 +181,7 @@ void anabranch::importer::registerGather(OpTable &table) {
   table.add("gather", lowerGather, "T(3, 4), 1, I(4, 3, 2)");
   table.add("index_select", lowerIndexSelect, "T(3, 4), 1, I(4, 5)");
   table.add("embedding", lowerEmbedding, "T(9, 4), I(9, 2, 3)");
+  table.addWhole("one_hot", lowerOneHot, "I(7, 5), 7; I(4, 2, 3), 6", I64);
   table.add("index.Tensor", lowerIndex,
             "T(3, 4, 5), [None, I(4, 6)]; T(3, 4, 5), [I(3, 2, 1), I(4, 3)];"
             "T(3, 4, 5), [I(3, 2), None, I(5, 2)]");
