@@ -22,10 +22,9 @@ int64_t bytesRead(const Plan &plan, const Commands &commands,
   auto index = static_cast<size_t>(command.index);
   if (command.kind == Command::Kind::Launch) {
     const LaunchPlan &launch = commands.launches[index];
-    for (int i = 0; i < launch.inputCount; ++i)
-      sum += constantBytes(
-          plan,
-          commands.operands[static_cast<size_t>(launch.firstOperand + i)]);
+    auto first = static_cast<size_t>(launch.firstOperand);
+    for (size_t i = 0; i < static_cast<size_t>(launch.inputCount); ++i)
+      sum += constantBytes(plan, commands.operands[first + i]);
   } else if (command.kind == Command::Kind::Step) {
     for (int buffer : commands.steps[index].buffers)
       sum += constantBytes(plan, buffer);
