@@ -1,8 +1,8 @@
 """The random numbers of torch.multinomial, drawn in a fifth of its time.
 
 torch.multinomial(p, 1) takes the largest of p / e, where e are exponential numbers:
--log1p(-u), u uniform in [0, 1) with 53 bits. PyTorch computes the logarithms one by one. A graph needs those of the
-words that may be drawn."""
+-log1p(-u), u uniform in [0, 1) with 53 bits. PyTorch computes the logarithms one by one.
+A graph computes them in vectors, and only those of the words that may be drawn."""
 
 from __future__ import annotations
 

@@ -125,31 +125,43 @@ class SamplingStep(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The chances of the likeliest words behind top-k and top-p, falling from 1, and
         these words [rows, candidates]; whether they are known [rows, 1]."""
-        count, kind = self.kind.candidates, self.kind
-        is_all = count == scores.shape[1]
-        likeliest, words = scores.topk(count)
+        likeliest, words = scores.topk(self.kind.candidates)
         largest = likeliest[:, :1]
         is_known = largest.isfinite()
         chances = (likeliest - largest).exp()
-        if kind.by_count:
+        total = (scores - largest).exp()
+        if self.kind.by_count:
             least = likeliest.gather(1, (top_k - 1).expand(len(scores), 1))
             chances = torch.where(likeliest >= least, chances, 0.0)
-            if not is_all:
-                is_known = is_known & (likeliest[:, -1:] < least)
-        if kind.by_chance:
-            possible = chances if kind.by_count else (scores - largest).exp()
-            share = chances / possible.sum(-1, keepdim=True)
-            # Of each word with all words that are less likely.
-            together = 1 - (share.cumsum(-1) - share)
-            distance = together - excluded
-            is_first = torch.arange(count) == 0
-            is_kept = is_first | (distance > 0)
-            decides = (distance.abs() <= UNCERTAIN) & (chances > 0) & ~is_first
-            is_known = is_known & ~decides.any(-1, keepdim=True)
-            if not is_all and not kind.by_count:
-                is_known = is_known & ~is_kept[:, -1:]
+            total = chances
+            is_known = is_known & self._ends(likeliest >= least, scores)
+        if self.kind.by_chance:
+            is_kept, is_clear = _shared(chances, total.sum(-1, keepdim=True), excluded)
             chances = torch.where(is_kept, chances, 0.0)
+            is_known = is_known & is_clear
+            if not self.kind.by_count:
+                is_known = is_known & self._ends(is_kept, scores)
         return chances, words, is_known
+
+    def _ends(self, is_kept: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Whether no word behind the candidates is kept as well."""
+        if self.kind.candidates == scores.shape[1]:
+            return torch.ones_like(is_kept[:, -1:])
+        return ~is_kept[:, -1:]
+
+
+def _shared(
+    chances: torch.Tensor, total: torch.Tensor, excluded: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which words top-p keeps, of chances that fall, and whether no rounding decides
+    about one of them, [rows, 1]. `total` is the sum of all words' chances, [rows, 1]."""
+    share = chances / total
+    # Of each word with all words that are less likely.
+    together = 1 - (share.cumsum(-1) - share)
+    distance = together - excluded
+    is_first = torch.arange(chances.shape[1]) == 0
+    decides = (distance.abs() <= UNCERTAIN) & (chances > 0) & ~is_first
+    return is_first | (distance > 0), ~decides.any(-1, keepdim=True)
 
 
 def _drawn(
@@ -157,8 +169,8 @@ def _drawn(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """draws.chosen of the same arguments, in float32: int64 [rows, 1]. Whether no
     rounding decides about it, [rows, 1]."""
-    # One of the logarithms is exact to the last digits: that of the number with the
-    # smaller magnitude before it was rounded.
+    # u is rounded where it is small, and 1 - u where that is, so either logarithm keeps
+    # its digits.
     near_zero, near_one = numbers.float(), (1 - numbers).float()
     exponentials = -torch.where(
         numbers < 0.5, torch.log1p(-near_zero), torch.log(near_one)
