@@ -19,6 +19,11 @@ namespace codegen {
 /// The values of so many keys are added without a loop.
 static constexpr int64_t keysAtOnce = 4;
 
+/// Keys of so many vectors are read in the order of memory, which a processor
+/// prefetches. The parts of shorter ones lie near each other in any order, and
+/// sums of several keys side by side hide the latency of a multiply-add.
+static constexpr size_t partsInOrder = 4;
+
 StreamedAttention::StreamedAttention(AttentionContext &attention)
     : BlockProducts(attention), packing(attention) {
   if (attention.blocking.usesDots)
@@ -95,12 +100,22 @@ void StreamedAttention::scoreKeys(Value group, ArrayRef<Value> keys) {
   lanes.loop(lanes.index(0), lanes.index(blocking.rows), 1, [&](Value row) {
     SmallVector<Value> sums(keys.size(), memory.zeroVector());
     Value start = lanes.mulIndex(row, lanes.index(blocking.head / perWord()));
-    for (int64_t at = 0; at < blocking.head; at += width * perWord()) {
-      Value left = memory.loadVector(
-          scratch.queries, lanes.addIndex(start, lanes.index(at / perWord())));
-      for (auto [sum, number] : llvm::zip(sums, keys))
-        sum = product.add(lanes, sum, {left}, {keyWords(number, at)});
-    }
+    SmallVector<Value> query;
+    for (int64_t at = 0; at < blocking.head; at += width * perWord())
+      query.push_back(memory.loadVector(
+          scratch.queries, lanes.addIndex(start, lanes.index(at / perWord()))));
+    auto add = [&](size_t key, size_t part) {
+      Value words = keyWords(keys[key], int64_t(part) * width * perWord());
+      sums[key] = product.add(lanes, sums[key], {query[part]}, {words});
+    };
+    if (query.size() >= partsInOrder)
+      for (size_t key = 0; key < keys.size(); ++key)
+        for (size_t part = 0; part < query.size(); ++part)
+          add(key, part);
+    else
+      for (size_t part = 0; part < query.size(); ++part)
+        for (size_t key = 0; key < keys.size(); ++key)
+          add(key, part);
     Value at =
         lanes.addIndex(lanes.mulIndex(row, lanes.index(blocking.keys)), group);
     memory.store(addTransposed(lanes, sums), scratch.scores, at);
