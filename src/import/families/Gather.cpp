@@ -118,9 +118,9 @@ static Lowered lowerOneHot(ir::AtenOp op, LoweringBuilder &b) {
                            llvm::to_vector(llvm::seq<int64_t>(0, last)));
   return lowered(b.elementwiseMixed(
       {index}, b.resultDType(), sizes, [&](Body &body, ArrayRef<Num> x) {
-        Num one = x[0];
-        s::checkIndex((one >= 0.0) & (one < double(*classes)));
-        return s::cast(one == s::index(body, last), b.resultDType());
+        Num number = x[0];
+        s::checkIndex((number >= 0.0) & (number < double(*classes)));
+        return s::cast(number == s::index(body, last), b.resultDType());
       }));
 }
 

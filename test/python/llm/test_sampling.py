@@ -220,6 +220,21 @@ def test_processors_of_users_run_ahead_of_the_graph():
     check_equal(in_eager(), given, torch.randn(5, 2, 100))
 
 
+def test_processors_of_users_run_once_for_a_token():
+    calls = []
+
+    def counting(tokens, scores):
+        calls.append(tokens.shape[1])
+        return scores
+
+    # Equal scores: the graph leaves many tokens to PyTorch.
+    given = LogitsProcessorList([counting, *processors(top_k=3)])
+    drawn = token_draws.TokenDraws(in_eager(), given, prompt(1, 4))
+    for _ in range(5):
+        drawn.next(torch.zeros(1, 700), lambda: prompt(1, 4))
+    assert len(calls) == 5
+
+
 def test_a_pytorch_that_draws_in_another_way(monkeypatch):
     monkeypatch.setattr(draws, "are_known", lambda: False)
     monkeypatch.setattr(draws, "uniform", None)

@@ -7,15 +7,12 @@ import dataclasses
 import torch
 from torch import nn
 
+from .short_processors import SORTED, kept_by_top_p
 from .warpers import Warpers
 
-# With top-p alone, so many of the likeliest words are looked at.
-CANDIDATES = 512
 # A graph looks at this many words at least, so that few graphs serve all counts.
 LEAST_CANDIDATES = 64
-# Rounding may decide about a word that is this near to the limit of top-p.
-UNCERTAIN = 1e-5
-# So may it if another word is this near to the drawn one, relative to it.
+# Rounding may decide if another word is this near to the drawn one, relative to it.
 NEAR = 1e-6
 # The word of a row that the graph could not decide.
 UNKNOWN = -1
@@ -40,7 +37,7 @@ class Kind:
             least = max(LEAST_CANDIDATES, warpers.top_k + 1)
             candidates = 1 << (least - 1).bit_length()
         elif warpers.top_p is not None:
-            candidates = CANDIDATES
+            candidates = SORTED
         return cls(
             warpers.penalty is not None,
             warpers.top_k is not None,
@@ -136,7 +133,8 @@ class SamplingStep(nn.Module):
             total = chances
             is_known = is_known & self._ends(likeliest >= least, scores)
         if self.kind.by_chance:
-            is_kept, is_clear = _shared(chances, total.sum(-1, keepdim=True), excluded)
+            total = total.sum(-1, keepdim=True)
+            is_kept, is_clear = kept_by_top_p(chances, total, excluded)
             chances = torch.where(is_kept, chances, 0.0)
             is_known = is_known & is_clear
             if not self.kind.by_count:
@@ -148,20 +146,6 @@ class SamplingStep(nn.Module):
         if self.kind.candidates == scores.shape[1]:
             return torch.ones_like(is_kept[:, -1:])
         return ~is_kept[:, -1:]
-
-
-def _shared(
-    chances: torch.Tensor, total: torch.Tensor, excluded: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which words top-p keeps, of chances that fall, and whether no rounding decides
-    about one of them, [rows, 1]. `total` is the sum of all words' chances, [rows, 1]."""
-    share = chances / total
-    # Of each word with all words that are less likely.
-    together = 1 - (share.cumsum(-1) - share)
-    distance = together - excluded
-    is_first = torch.arange(chances.shape[1]) == 0
-    decides = (distance.abs() <= UNCERTAIN) & (chances > 0) & ~is_first
-    return is_first | (distance > 0), ~decides.any(-1, keepdim=True)
 
 
 def _drawn(

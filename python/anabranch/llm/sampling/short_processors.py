@@ -57,24 +57,30 @@ class TopP(TopPLogitsWarper):
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         words, numbers = scores.topk(min(SORTED, scores.shape[-1]))
-        counts = [self._count(*row) for row in zip(words, scores.logsumexp(-1))]
-        known = [count for count in counts if count is not None]
-        if len(known) < len(counts):
+        largest = words[:, :1]
+        total = (scores - largest).exp().sum(-1, keepdim=True)
+        is_kept, is_clear = kept_by_top_p(
+            (words - largest).exp(), total, 1 - self.top_p
+        )
+        is_kept[:, : self.min_tokens_to_keep] = True
+        if not bool((is_clear & ~is_kept[:, -1:]).all()):
             return super().__call__(input_ids, scores)
         found = torch.full_like(scores, self.filter_value)
-        for row, count in enumerate(known):
-            found[row, numbers[row, :count]] = words[row, :count]
-        return found
+        return found.scatter_(-1, numbers, words.where(is_kept, self.filter_value))
 
-    def _count(self, words: torch.Tensor, all_words: torch.Tensor) -> int | None:
-        """How many words stay possible, of the likeliest ones with these scores; None:
-        not known. `all_words` is the logarithm of the sum of all words' exponentials.
-        """
-        chances = (words - all_words).exp()
-        # Of each word with all words that are less likely.
-        together = 1 - (chances.cumsum(0) - chances)
-        distance = together - (1 - self.top_p)
-        if not bool((distance.abs() > UNCERTAIN).all()):
-            return None  # also for NaN
-        count = max(int((distance > 0).sum()), self.min_tokens_to_keep)
-        return count if count < len(words) else None
+
+def kept_by_top_p(
+    chances: torch.Tensor, total: torch.Tensor, excluded: torch.Tensor | float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which words top-p keeps, [rows, words]; whether no rounding decides about one of
+    them and none is NaN, [rows, 1].
+
+    chances   of the likeliest words, falling, [rows, words]
+    total     the sum of all words' chances, [rows, 1]
+    excluded  1 - top_p
+    """
+    share = chances / total
+    # Of each word with all words that are less likely.
+    together = 1 - (share.cumsum(-1) - share)
+    distance = together - excluded
+    return distance > 0, (distance.abs() > UNCERTAIN).all(-1, keepdim=True)

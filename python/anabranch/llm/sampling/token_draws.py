@@ -34,7 +34,8 @@ class SamplingGraphs:
 
 
 class Rows:
-    """What lies beside the logits of a call's rows, made for their first ones."""
+    """The inputs of a call's graph besides logits: random numbers, the words that were
+    seen, and the settings."""
 
     def __init__(self, prompt: torch.Tensor, words: int, warpers: Warpers) -> None:
         rows = len(prompt)
@@ -68,8 +69,9 @@ class TokenDraws:
         generator  of the random numbers; None: PyTorch's own
         """
         self._graphs, self._prompt, self._generator = graphs, prompt, generator
-        self._all = processors
         self._before, self._warpers = split(processors)
+        # What the graph computes, where it leaves a token to PyTorch.
+        self._behind = LogitsProcessorList(processors[len(self._before) :])
         self._is_light = all(map(is_light, processors))
         self._rows: Rows | None = None
 
@@ -82,28 +84,30 @@ class TokenDraws:
         """
         # Processors of users may need all threads.
         with one_thread(logits) if self._is_light else contextlib.nullcontext():
+            scores = logits.contiguous()
+            if self._before:
+                scores = self._before(tokens(), logits.to(torch.float32, copy=True))
             if draws.are_known():
-                return self._by_graph(logits, tokens)
-            chances = self._chances(logits, tokens)
+                return self._by_graph(scores, tokens)
+            chances = self._chances(scores, tokens)
             return torch.multinomial(chances, 1, generator=self._generator).squeeze(1)
 
-    def _by_graph(self, logits: torch.Tensor, tokens: Tokens) -> torch.Tensor:
+    def _by_graph(self, scores: torch.Tensor, tokens: Tokens) -> torch.Tensor:
         if self._rows is None:
-            self._rows = Rows(self._prompt, logits.shape[1], self._warpers)
-        rows, scores = self._rows, logits.contiguous()
-        if self._before:
-            scores = self._before(tokens(), logits.to(torch.float32, copy=True))
+            self._rows = Rows(self._prompt, scores.shape[1], self._warpers)
+        rows = self._rows
         draws.uniform(rows.numbers, self._generator)
         words = self._graphs.draw(
             rows.kind, scores, rows.numbers, rows.seen, *rows.inputs
         )
         if UNKNOWN in words.tolist():
-            words = draws.checked(self._chances(logits, tokens), rows.numbers)
+            words = draws.checked(self._chances(scores, tokens), rows.numbers)
         rows.mark(words.unsqueeze(1))
         return words
 
-    def _chances(self, logits: torch.Tensor, tokens: Tokens) -> torch.Tensor:
-        scores = logits.to(torch.float32, copy=True)
-        if self._all:
-            scores = self._all(tokens(), scores)
+    def _chances(self, scores: torch.Tensor, tokens: Tokens) -> torch.Tensor:
+        """Those of the scores behind `_before`."""
+        scores = scores.float()
+        if self._behind:
+            scores = self._behind(tokens(), scores)
         return scores.softmax(-1)
