@@ -19,11 +19,6 @@ namespace codegen {
 /// The values of so many keys are added without a loop.
 static constexpr int64_t keysAtOnce = 4;
 
-/// Keys of so many vectors are read in the order of memory, which a processor
-/// prefetches. The parts of shorter ones lie near each other in any order, and
-/// sums of several keys side by side hide the latency of a multiply-add.
-static constexpr size_t partsInOrder = 4;
-
 StreamedAttention::StreamedAttention(AttentionContext &attention)
     : BlockProducts(attention), packing(attention) {
   if (attention.blocking.usesDots)
@@ -104,18 +99,13 @@ void StreamedAttention::scoreKeys(Value group, ArrayRef<Value> keys) {
     for (int64_t at = 0; at < blocking.head; at += width * perWord())
       query.push_back(memory.loadVector(
           scratch.queries, lanes.addIndex(start, lanes.index(at / perWord()))));
-    auto add = [&](size_t key, size_t part) {
-      Value words = keyWords(keys[key], int64_t(part) * width * perWord());
-      sums[key] = product.add(lanes, sums[key], {query[part]}, {words});
-    };
-    if (query.size() >= partsInOrder)
-      for (size_t key = 0; key < keys.size(); ++key)
-        for (size_t part = 0; part < query.size(); ++part)
-          add(key, part);
-    else
-      for (size_t part = 0; part < query.size(); ++part)
-        for (size_t key = 0; key < keys.size(); ++key)
-          add(key, part);
+    for (size_t key = 0; key < keys.size(); ++key) {
+      keepOrder(lanes);
+      for (size_t part = 0; part < query.size(); ++part) {
+        Value words = keyWords(keys[key], int64_t(part) * width * perWord());
+        sums[key] = product.add(lanes, sums[key], {query[part]}, {words});
+      }
+    }
     Value at =
         lanes.addIndex(lanes.mulIndex(row, lanes.index(blocking.keys)), group);
     memory.store(addTransposed(lanes, sums), scratch.scores, at);
@@ -130,7 +120,8 @@ void StreamedAttention::mix(const AttentionContext::RowBlock &,
   // Registers hold so many vectors of sums, beside the values.
   int64_t most = (attention.function.target.avx512 ? 24 : 8) * blocking.lanes;
   int64_t columns = std::min(blocking.valueHead, most);
-  int64_t rows = most / columns;
+  int64_t passes = llvm::divideCeil(blocking.rows, most / columns);
+  int64_t rows = llvm::divideCeil(blocking.rows, passes);
   int64_t rest = blocking.rows % rows;
   Value whole = lanes.index(blocking.rows - rest);
   for (int64_t column = 0; column < blocking.valueHead; column += columns) {
@@ -185,6 +176,7 @@ StreamedAttention::mixWord(const Part &part,
   const AttentionBlocking &blocking = attention.blocking;
   const AttentionContext::Scratch &scratch = attention.scratch;
   SmallVector<Value> values, after;
+  keepOrder(lanes);
   for (int64_t at = part.firstColumn; at < part.endColumn; at += blocking.lanes)
     values.push_back(valueWords(keys, word, at, whole));
   Value from = blocking.usesDots ? scratch.weights : scratch.scores;

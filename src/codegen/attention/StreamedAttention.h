@@ -8,7 +8,8 @@
 // When a token is decoded, a query or a few use each key and value of a cache.
 // Keys and values are read in place, since a copy would cost more than the
 // products. Reading them once takes nearly all the time. Processors prefetch
-// consecutive reads, and each change from keys to values interrupts that. So
+// consecutive reads: keys, and then values, are read in the order of memory,
+// also by the machine code. Each change from keys to values interrupts that, so
 // the blocks of keys are large.
 //
 //===----------------------------------------------------------------------===//

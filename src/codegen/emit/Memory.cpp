@@ -213,6 +213,14 @@ void prefetch(LaneBuilder &lanes, const Buffer &buffer, ArrayRef<Lanes> index) {
                                        /*cache=*/1);
 }
 
+void keepOrder(LaneBuilder &lanes) {
+  lanes.builder.create<LLVM::InlineAsmOp>(
+      lanes.loc, TypeRange(), ValueRange(), /*asm_string=*/"",
+      /*constraints=*/"~{memory}", /*has_side_effects=*/true,
+      /*is_align_stack=*/false, /*asm_dialect=*/nullptr,
+      /*operand_attrs=*/nullptr);
+}
+
 void store(LaneBuilder &lanes, const Buffer &buffer, ArrayRef<Lanes> index,
            Lanes value) {
   OpBuilder &b = lanes.builder;

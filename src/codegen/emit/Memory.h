@@ -49,6 +49,11 @@ Lanes load(LaneBuilder &lanes, const Buffer &buffer,
 void prefetch(LaneBuilder &lanes, const Buffer &buffer,
               mlir::ArrayRef<Lanes> index);
 
+/// LLVM moves no access to memory across this point. A processor's own prefetch
+/// follows loads in the order of their addresses, and LLVM's scheduler would
+/// rather interleave independent sums.
+void keepOrder(LaneBuilder &lanes);
+
 /// Writes the active lanes. If every lane has the same address, the last lane's
 /// value stays.
 void store(LaneBuilder &lanes, const Buffer &buffer,
