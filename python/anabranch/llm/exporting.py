@@ -15,13 +15,17 @@ from transformers.cache_utils import Cache
 from ..config import Config, resolve
 from ..deploy.export import export as export_module
 from ..marks.gear_sizes import set_gears
+from . import kept_states
 from .batching.masks import Masks
+from .kept_states import Kept, keeps_bytes
 from .key_values import KeyValues, LayerShape, PlacedLayer
 from .language_model import checked_calibration, checked_length, checked_model
 from .rounded_models import quantized_once
 
 # Tokens of a call: one to decode, more to read a prompt.
 SIZES = (1, 16, 64, 256)
+# How the names of buffers go on: of states or their bytes, and of scales.
+BUFFERS = ("", "_scales")
 
 
 def export(
@@ -31,6 +35,7 @@ def export(
     quantize: str | None = None,
     calibration: Any = None,
     max_length: int | None = None,
+    kv_cache_dtype: str | None = None,
     sizes: Sequence[int] = SIZES,
     targets: Sequence[str] | None = None,
     config: Config | None = None,
@@ -42,7 +47,8 @@ def export(
     The package has the weights once, a program for each of `sizes`, and as its state
     the keys and values of one row.
 
-    model, quantize, calibration, max_length  as of anabranch.llm.compile
+    model, quantize, calibration, max_length, kv_cache_dtype
+                                 as of anabranch.llm.compile
     path                         the package's folder
     sizes                        how many tokens a call may have
     targets, config, overwrite   as of anabranch.export
@@ -59,6 +65,7 @@ def export(
     checked_model(model, quantize)
     calibration = checked_calibration(model, quantize, calibration)
     capacity = checked_length(model, max_length)
+    in_bytes = keeps_bytes(kv_cache_dtype)
     wanted = sorted({size for size in sizes if size <= capacity})
     if not wanted or wanted[0] != 1 or not all(type(size) is int for size in sizes):
         raise ValueError(
@@ -68,7 +75,7 @@ def export(
     settings = resolve({"freeze": True, "panels": "alike"}, config=config)
     if quantize is not None:
         model = quantized_once(model, quantize, calibration, settings)
-    step = _Step(model, KeyValues(model, capacity).layers, capacity).eval()
+    step = _Step(model, KeyValues(model, capacity, in_bytes).layers, capacity).eval()
     tokens = torch.zeros((1, wanted[-1]), dtype=torch.long)
     dynamic = None
     if len(wanted) > 1:
@@ -101,12 +108,15 @@ class _Step(nn.Module):
         self._masks, self._capacity = Masks(model), capacity
         self._keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
         for number, shape in enumerate(layers):
-            size = (1, shape.heads, capacity)
-            keys = torch.zeros((*size, shape.key_size), dtype=shape.dtype)
-            values = torch.zeros((*size, shape.value_size), dtype=shape.dtype)
-            self.register_buffer(f"keys{number}", keys)
-            self.register_buffer(f"values{number}", values)
+            kept = zip(("keys", "values"), shape.empty(1, shape.heads, capacity))
+            for what, parts in kept:
+                for name, part in zip(BUFFERS, parts):
+                    self.register_buffer(f"{what}{name}{number}", part)
         self._layers = len(layers)
+
+    def _kept(self, what: str, number: int) -> Kept:
+        names = (f"{what}{name}{number}" for name in BUFFERS)
+        return tuple(getattr(self, name) for name in names if hasattr(self, name))
 
     def forward(
         self, tokens: torch.Tensor, start: torch.Tensor, last: torch.Tensor
@@ -114,9 +124,7 @@ class _Step(nn.Module):
         positions = start + torch.arange(tokens.shape[1])
         layers = [
             _StateLayer(
-                getattr(self, f"keys{number}"),
-                getattr(self, f"values{number}"),
-                positions,
+                self._kept("keys", number), self._kept("values", number), positions
             )
             for number in range(self._layers)
         ]
@@ -136,16 +144,16 @@ class _Step(nn.Module):
 class _StateLayer(PlacedLayer):
     """One layer of the state: [1, heads, capacity, size]. A call writes at `positions`."""
 
-    def __init__(
-        self, keys: torch.Tensor, values: torch.Tensor, positions: torch.Tensor
-    ) -> None:
-        super().__init__(keys, values, keys.shape[2])
-        self.positions = positions
+    def __init__(self, keys: Kept, values: Kept, positions: torch.Tensor) -> None:
+        super().__init__(keys[0].shape[2])
+        self.kept, self.positions = (keys, values), positions
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        assert self.keys is not None and self.values is not None
-        self.keys.index_copy_(2, self.positions, key_states)
-        self.values.index_copy_(2, self.positions, value_states)
-        return self.keys, self.values
+        keys, values = map(self._update, self.kept, (key_states, value_states))
+        return keys, values
+
+    def _update(self, kept: Kept, states: torch.Tensor) -> torch.Tensor:
+        kept_states.write(kept, 2, self.positions, states)
+        return kept_states.read(kept, states.dtype, lambda all_tokens: all_tokens)

@@ -17,6 +17,9 @@ from transformers.cache_utils import (
     StaticSlidingWindowLayer,
 )
 
+from . import kept_states
+from .kept_states import Kept
+
 # The tokens that a model is asked about, and the most room of the cache for them: more
 # than a window of GPT-Neo has.
 PROBE_TOKENS, PROBE_LENGTH = 3, 512
@@ -32,10 +35,20 @@ class LayerShape:
     heads: int
     key_size: int
     value_size: int
-    dtype: torch.dtype
+    dtype: torch.dtype  # in which the model computes them
+    in_bytes: bool = False  # kept as bytes and scales
+
+    def empty(self, *size: int) -> tuple[Kept, Kept]:
+        """Keys and values [*size, their size], of zeros."""
+        keys = kept_states.empty((*size, self.key_size), self.dtype, self.in_bytes)
+        values = kept_states.empty((*size, self.value_size), self.dtype, self.in_bytes)
+        return keys, values
 
     def token_bytes(self) -> int:
-        return self.heads * (self.key_size + self.value_size) * self.dtype.itemsize
+        sizes = (self.key_size, self.value_size)
+        return self.heads * sum(
+            kept_states.row_bytes(size, self.dtype, self.in_bytes) for size in sizes
+        )
 
 
 class Layer(StaticLayer):
@@ -55,16 +68,75 @@ class Layer(StaticLayer):
         super().lazy_initialization(key_states, value_states)
         self.max_cache_len -= 1
 
+    def write(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Appends states [rows, heads, tokens, size]."""
+        super().update(key_states, value_states)
+
+    def read(
+        self, length: int, dtype: torch.dtype
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The keys and values of the first tokens, for a model that computes in
+        `dtype`."""
+        return self.keys[:, :, :length], self.values[:, :, :length]
+
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns what masks are made for: the tensors without the room behind them."""
-        keys, values = super().update(key_states, value_states)
-        length = self.max_cache_len
-        return keys[:, :, :length], values[:, :, :length]
+        self.write(key_states, value_states)
+        return self.read(self.max_cache_len, key_states.dtype)
 
     def crop(self, tokens_to_remove: int) -> None:
         self.cumulative_length.sub_(abs(tokens_to_remove))
+
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """What is kept of each token, [rows, heads, tokens, any size]."""
+        return self.keys, self.values
+
+    def clear(self, tokens: int) -> None:
+        """Forgets all tokens, which were the first ones of each row."""
+        for tensor in self.tensors():
+            tensor[:, :, :tokens].zero_()
+        self.cumulative_length.zero_()
+
+
+class LayerOfBytes(Layer):
+    """A layer whose keys and values are bytes with scales."""
+
+    def lazy_initialization(
+        self, key_states: torch.Tensor, value_states: torch.Tensor
+    ) -> None:
+        super().lazy_initialization(
+            key_states.to(torch.int8), value_states.to(torch.int8)
+        )
+        self.key_scales, self.value_scales = (
+            torch.zeros((*kept.shape[:-1], 1)) for kept in (self.keys, self.values)
+        )
+
+    def write(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        count = key_states.shape[-2]
+        at = torch.arange(count) + self.cumulative_length
+        self.cumulative_length.add_(count)
+        kept_states.write((self.keys, self.key_scales), 2, at, key_states)
+        kept_states.write((self.values, self.value_scales), 2, at, value_states)
+
+    def read(
+        self, length: int, dtype: torch.dtype
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        def first(kept: torch.Tensor) -> torch.Tensor:
+            return kept[:, :, :length]
+
+        keys = kept_states.read((self.keys, self.key_scales), dtype, first)
+        values = kept_states.read((self.values, self.value_scales), dtype, first)
+        return keys, values
+
+    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
+        super().reorder_cache(beam_idx)
+        self.key_scales = self.key_scales.index_select(0, beam_idx)
+        self.value_scales = self.value_scales.index_select(0, beam_idx)
+
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        return self.keys, self.values, self.key_scales, self.value_scales
 
 
 class Beginning(Layer):
@@ -78,8 +150,8 @@ class Beginning(Layer):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        keys, values = StaticLayer.update(self.whole, key_states, value_states)
-        return keys[:, :, : self.length], values[:, :, : self.length]
+        self.whole.write(key_states, value_states)
+        return self.whole.read(self.length, key_states.dtype)
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.length, 0
@@ -92,9 +164,9 @@ class PlacedLayer(CacheLayerMixin):
     is_compileable = True
     is_sliding = False
 
-    def __init__(self, keys: torch.Tensor, values: torch.Tensor, length: int) -> None:
+    def __init__(self, length: int) -> None:
         super().__init__()
-        self.keys, self.values, self.length = keys, values, length
+        self.length = length
         self.is_initialized = True
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
@@ -147,9 +219,7 @@ class CacheMemory:
     def clear(self) -> None:
         """Makes the memory what it was when it was new."""
         for layer in self.layers:
-            layer.keys[:, :, : self.written].zero_()
-            layer.values[:, :, : self.written].zero_()
-            layer.cumulative_length.zero_()
+            layer.clear(self.written)
         self.written = 0
 
 
@@ -158,11 +228,12 @@ class KeyValues:
     memory of the last one is kept for the next: new memory costs a page fault for each
     4 KiB."""
 
-    def __init__(self, model: Any, capacity: int) -> None:
-        self.capacity = capacity
-        self.layers = _layer_shapes(
-            model, max(PROBE_TOKENS, min(capacity, PROBE_LENGTH))
-        )
+    def __init__(self, model: Any, capacity: int, in_bytes: bool = False) -> None:
+        self.capacity, self.in_bytes = capacity, in_bytes
+        shapes = _layer_shapes(model, max(PROBE_TOKENS, min(capacity, PROBE_LENGTH)))
+        self.layers = [
+            dataclasses.replace(shape, in_bytes=in_bytes) for shape in shapes
+        ]
         self._spare: list[CacheMemory] = []
 
     def take(self, rows: int) -> CacheMemory:
@@ -190,13 +261,15 @@ class KeyValues:
     def _allocate(self, rows: int) -> CacheMemory:
         """Layers with a sliding window keep all tokens too: the mask hides tokens that
         left the window, and a token's place never changes."""
-        layers = [Layer(self.capacity) for _ in self.layers]
-        for layer, shape in zip(layers, self.layers):
+        layers: list[Layer] = []
+        for shape in self.layers:
+            layer = (LayerOfBytes if shape.in_bytes else Layer)(self.capacity)
             size = (rows, shape.heads, 0)
             layer.lazy_initialization(
                 torch.empty((*size, shape.key_size), dtype=shape.dtype),
                 torch.empty((*size, shape.value_size), dtype=shape.dtype),
             )
+            layers.append(layer)
         return CacheMemory(layers, rows)
 
     def fits(self, cache: Any) -> bool:

@@ -19,6 +19,7 @@ from .batching.blocks import BLOCK, blocks_for
 from .batching.paged_cache import Pool
 from .batching.scheduler import Batch, spare_slots
 from .decoding.decoding_loop import with_short_loop
+from .kept_states import keeps_bytes
 from .key_values import KeyValues
 from .programs import Programs
 from .quantize import KINDS
@@ -37,6 +38,7 @@ def compile(
     calibration: Any = None,
     max_batch: int = 1,
     max_length: int | None = None,
+    kv_cache_dtype: str | None = None,
     take_over: bool = False,
     cache_dir: str | os.PathLike[str] | None = None,
     config: Config | None = None,
@@ -57,6 +59,9 @@ def compile(
     max_batch   the most rows of a call: sequences times beams
     max_length  the most tokens of a row, prompt included: the size of the cache of keys
                 and values. None: 1024, or fewer if the model has fewer positions
+    kv_cache_dtype  None: keys and values stay as the model computes them. "int8": bytes,
+                with a scale for each token of a head. The cache then takes a half of the
+                memory of bfloat16, and a quarter of that of float32
     take_over   moves the parameters of `model` into a file beside the compile cache and
                 maps the file. Where steps read packed weights instead, the parameters
                 then take no memory. The values of `model` stay the same
@@ -74,6 +79,7 @@ def compile(
     original = model
     _check_size("max_batch", max_batch)
     max_length = checked_length(model, max_length)
+    in_bytes = keeps_bytes(kv_cache_dtype)
     if not isinstance(take_over, bool):
         raise TypeError(f"take_over must be True or False, got {take_over!r}")
     settings = resolve({"freeze": True, "panels": "alike"} | options, config=config)
@@ -83,7 +89,8 @@ def compile(
             raise ValueError(f"quantize={quantize!r} needs frozen weights: freeze=True")
         _check_floats(model, quantize)
         model = quantized_once(model, quantize, calibration, settings, folder)
-    made = LanguageModel(model, max_batch, max_length, settings, folder)
+    key_values = KeyValues(model, max_length, in_bytes)
+    made = LanguageModel(model, max_batch, key_values, settings, folder)
     if take_over:
         made.take_over(original)
     return made
@@ -96,19 +103,19 @@ class LanguageModel:
         self,
         model: Any,
         max_batch: int,
-        max_length: int,
+        key_values: KeyValues,
         config: Config,
         folder: str | None,
     ) -> None:
-        self.max_batch, self.max_length = max_batch, max_length
-        self._key_values = KeyValues(model, max_length)
+        self.max_batch, self.max_length = max_batch, key_values.capacity
+        self._key_values = key_values
         _check_memory(model, self._key_values, max_batch, bool(config.freeze))
         self._folder = folder
         self._files: list[ParameterFile] = []
         programs = functools.partial(Programs, config, folder, self._drop_pages)
         self._steps = Steps(model, self._key_values, programs())
         self._batch_steps = functools.cache(
-            lambda: BatchSteps(model, programs(), max_batch)
+            lambda: BatchSteps(model, programs(), max_batch, key_values.in_bytes)
         )
         self._sampling = SamplingGraphs(programs())
         self.model = _served(model, self._steps, self._sampling)

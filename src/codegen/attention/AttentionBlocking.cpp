@@ -9,6 +9,8 @@
 
 #include "codegen/microkernel/AmxBlock.h"
 #include "codegen/microkernel/FloatParts.h"
+#include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -25,12 +27,29 @@ static constexpr double copyCycles = 0.3, partCycles = 0.33, splitCycles = 0.5,
 /// The share of the vectors' cycles below which parts pay.
 static constexpr double leastGain = 0.9;
 
+/// Whether a tensor's floats are converted from integers where they are read.
+static bool comesFromIntegers(Value tensor) {
+  SetVector<Operation *> producers;
+  getBackwardSlice(tensor, &producers);
+  return llvm::any_of(producers, [](Operation *producer) {
+    return producer
+        ->walk([](Operation *op) {
+          return isa<arith::SIToFPOp, arith::UIToFPOp>(op)
+                     ? WalkResult::interrupt()
+                     : WalkResult::advance();
+        })
+        .wasInterrupted();
+  });
+}
+
 /// The number of heads in a tile of few queries. All of them share their keys,
 /// so that these are read once, and they have at most `most` rows. Where this
 /// would leave few tiles, a tile has fewer heads: workers without a tile cost
-/// more than keys that another core has in its cache.
+/// more than keys that another core has in its cache. They cost less than
+/// converting keys from integers for each head anew.
 static int64_t chooseGroup(ir::AttentionOp op, int64_t length, int64_t most) {
-  constexpr int64_t enoughTiles = 8;
+  constexpr int64_t manyTiles = 8;
+  int64_t enoughTiles = comesFromIntegers(op.getKey()) ? 1 : manyTiles;
   ArrayRef<int64_t> result =
       cast<RankedTensorType>(op.getResult().getType()).getShape();
   ArrayRef<int64_t> key =
@@ -40,7 +59,7 @@ static int64_t chooseGroup(ir::AttentionOp op, int64_t length, int64_t most) {
     return 1;
   int64_t heads = 1;
   for (int64_t size : result.drop_back(2))
-    heads *= ShapedType::isDynamic(size) ? enoughTiles : size;
+    heads *= ShapedType::isDynamic(size) ? manyTiles : size;
   int64_t sharing = result.end()[-3] / key.end()[-3];
   int64_t group = std::clamp<int64_t>(most / length, 1, sharing);
   while (sharing % group != 0 || (group > 1 && heads / group < enoughTiles))

@@ -61,55 +61,103 @@ Value StreamedAttention::valueWords(const AttentionContext::KeyBlock &keys,
                                         Lanes::linear(column, 1, width)));
 }
 
+/// Sums of so many keys with all rows fill the vectors whose lanes are added
+/// together: a power of two.
+int64_t StreamedAttention::keysOfSums() const {
+  const AttentionBlocking &blocking = attention.blocking;
+  return std::max<int64_t>(
+      1, llvm::bit_floor(uint64_t(blocking.lanes) / uint64_t(blocking.rows)));
+}
+
 void StreamedAttention::score(const AttentionContext::RowBlock &,
                               const AttentionContext::KeyBlock &keys) {
-  int64_t width = attention.blocking.lanes;
+  int64_t step = keysOfSums();
   auto type = cast<RankedTensorType>(attention.op.getKey().getType());
   int64_t all = type.getShape().end()[-2];
-  Value rest = lanes.remIndex(keys.count, lanes.index(width));
+  Value rest = lanes.remIndex(keys.count, lanes.index(step));
   Value whole = lanes.subIndex(keys.count, rest);
-  lanes.loop(lanes.index(0), whole, width, [&](Value group) {
+  lanes.loop(lanes.index(0), whole, step, [&](Value group) {
     SmallVector<Value> each;
-    for (int64_t i = 0; i < width; ++i)
+    for (int64_t i = 0; i < step; ++i)
       each.push_back(
           lanes.addIndex(lanes.addIndex(keys.first, group), lanes.index(i)));
     scoreKeys(group, each);
   });
   if (!attention.op.getCausal() && !ShapedType::isDynamic(all) &&
-      all % width == 0)
+      all % attention.blocking.lanes == 0)
     return;
   Value hasRest =
       lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne, rest, lanes.index(0));
   lanes.ifThen(hasRest, [&] {
-    scoreKeys(whole, attention.keysFrom(lanes.addIndex(keys.first, whole)));
+    SmallVector<Value> last =
+        attention.keysFrom(lanes.addIndex(keys.first, whole));
+    scoreKeys(whole, ArrayRef(last).take_front(step));
   });
 }
 
-/// The scores of a vector of keys. `group` is the first key's number in its
-/// block.
+/// A vector of words of a row's query.
+Value StreamedAttention::queryWords(int64_t row, int64_t part) {
+  const AttentionBlocking &blocking = attention.blocking;
+  int64_t at = row * blocking.head / perWord() + part * blocking.lanes;
+  return memory.loadVector(attention.scratch.queries, lanes.index(at));
+}
+
+/// The scores of some keys with all rows. Each key is read once, and one after
+/// the other. `group` is the first key's number in its block.
 void StreamedAttention::scoreKeys(Value group, ArrayRef<Value> keys) {
   const AttentionBlocking &blocking = attention.blocking;
-  const AttentionContext::Scratch &scratch = attention.scratch;
-  int64_t width = blocking.lanes;
+  int64_t parts = blocking.head / (blocking.lanes * perWord());
+  auto count = static_cast<int64_t>(keys.size());
   attention.placeRows(attention.op.getKey(), keys);
-  lanes.loop(lanes.index(0), lanes.index(blocking.rows), 1, [&](Value row) {
-    SmallVector<Value> sums(keys.size(), memory.zeroVector());
-    Value start = lanes.mulIndex(row, lanes.index(blocking.head / perWord()));
-    SmallVector<Value> query;
-    for (int64_t at = 0; at < blocking.head; at += width * perWord())
-      query.push_back(memory.loadVector(
-          scratch.queries, lanes.addIndex(start, lanes.index(at / perWord()))));
-    for (size_t key = 0; key < keys.size(); ++key) {
-      keepOrder(lanes);
-      for (size_t part = 0; part < query.size(); ++part) {
-        Value words = keyWords(keys[key], int64_t(part) * width * perWord());
-        sums[key] = product.add(lanes, sums[key], {query[part]}, {words});
+  SmallVector<Value> sums(
+      blocking.lanes * llvm::divideCeil(blocking.rows * count, blocking.lanes),
+      memory.zeroVector());
+  // Half of the registers hold sums.
+  bool holdsQueries = blocking.rows * parts <= blocking.lanes / 2;
+  SmallVector<Value> queries;
+  for (int64_t i = 0; holdsQueries && i < blocking.rows * parts; ++i)
+    queries.push_back(queryWords(i / parts, i % parts));
+  for (auto [number, key] : llvm::enumerate(keys)) {
+    keepOrder(lanes);
+    for (int64_t part = 0; part < parts; ++part) {
+      Value words = keyWords(key, part * blocking.lanes * perWord());
+      for (int64_t row = 0; row < blocking.rows; ++row) {
+        Value query =
+            holdsQueries ? queries[row * parts + part] : queryWords(row, part);
+        Value &sum = sums[row * count + int64_t(number)];
+        sum = product.add(lanes, sum, {query}, {words});
       }
     }
-    Value at =
-        lanes.addIndex(lanes.mulIndex(row, lanes.index(blocking.keys)), group);
-    memory.store(addTransposed(lanes, sums), scratch.scores, at);
-  });
+  }
+  storeScores(sums, count, group);
+}
+
+/// Adds the lanes of each sum, and stores `count` scores of each row.
+void StreamedAttention::storeScores(ArrayRef<Value> sums, int64_t count,
+                                    Value group) {
+  const AttentionBlocking &blocking = attention.blocking;
+  Value scores = attention.scratch.scores;
+  if (count == blocking.lanes)
+    return memory.store(addTransposed(lanes, sums), scores, group);
+  for (int64_t first = 0; first < blocking.rows * count;
+       first += blocking.lanes) {
+    Value vector = addTransposed(lanes, sums.slice(first, blocking.lanes));
+    for (int64_t row = first / count;
+         row < std::min(blocking.rows, (first + blocking.lanes) / count);
+         ++row) {
+      // The row's lanes are where the vector would begin at its first key.
+      int64_t lane = row * count - first;
+      SmallVector<bool> mask(blocking.lanes, false);
+      std::fill_n(mask.begin() + lane, count, true);
+      Value place =
+          lanes.addIndex(group, lanes.index(row * blocking.keys - lane));
+      memory.storeMasked(
+          vector, scores, place,
+          lanes.constant(DenseElementsAttr::get(
+              VectorType::get({blocking.lanes}, lanes.builder.getI1Type()),
+              ArrayRef<bool>(mask))));
+    }
+  }
 }
 
 /// Computes all columns at once, so that values are read in order, with as many

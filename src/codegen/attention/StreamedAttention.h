@@ -29,7 +29,7 @@ public:
   explicit StreamedAttention(AttentionContext &attention);
 
   void begin() override;
-  /// Computes the scores of one vector of keys at a time.
+  /// Computes the scores of some keys at a time, of all rows.
   void score(const AttentionContext::RowBlock &rows,
              const AttentionContext::KeyBlock &keys) override;
   /// Adds the weighted values, with the output in registers.
@@ -54,7 +54,11 @@ private:
   mlir::Value keyWords(mlir::Value key, int64_t at);
   mlir::Value valueWords(const AttentionContext::KeyBlock &keys,
                          mlir::Value word, int64_t at, bool whole);
+  int64_t keysOfSums() const;
+  mlir::Value queryWords(int64_t row, int64_t part);
   void scoreKeys(mlir::Value group, llvm::ArrayRef<mlir::Value> keys);
+  void storeScores(llvm::ArrayRef<mlir::Value> sums, int64_t count,
+                   mlir::Value group);
   void mixPart(const Part &part, const AttentionContext::KeyBlock &keys);
   mlir::SmallVector<mlir::Value> mixWord(const Part &part,
                                          const AttentionContext::KeyBlock &keys,

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from transformers.cache_utils import Cache
 
+from ..kept_states import Kept
 from ..programs import Programs
 from .blocks import BLOCK, blocks_for
 from .masks import Mask, Masks
@@ -25,9 +26,12 @@ from .paged_cache import PagedLayer, Pool, slot_of
 class BatchSteps(nn.Module):
     """Runs a model over rows of a pool."""
 
-    def __init__(self, model: Any, programs: Programs, max_rows: int) -> None:
+    def __init__(
+        self, model: Any, programs: Programs, max_rows: int, in_bytes: bool
+    ) -> None:
+        """`in_bytes`: the pool keeps bytes."""
         super().__init__()
-        self.model = model
+        self.model, self._in_bytes = model, in_bytes
         given = inspect.signature(model.forward).parameters
         if "position_ids" not in given:
             raise ValueError(
@@ -40,6 +44,10 @@ class BatchSteps(nn.Module):
         self._gears = [1 << n for n in range(max_rows.bit_length())]
         if self._gears[-1] < max_rows:
             self._gears.append(max_rows)
+
+    def extra_repr(self) -> str:
+        """Text for the key of a program in the compile cache."""
+        return f"in_bytes={self._in_bytes}"
 
     def logits(
         self,
@@ -88,8 +96,7 @@ class BatchSteps(nn.Module):
             torch.tensor([len(tokens[0]) - 1]),
             torch.tensor(written),
             torch.tensor(read),
-            pool.keys,
-            pool.values,
+            pool.layers,
             first=functools.partial(self._first, rows, size, pool),
         )
         return found[: len(tokens), 0]
@@ -111,7 +118,7 @@ class BatchSteps(nn.Module):
             torch._dynamo.mark_dynamic(mask, 3)
         ids, written = torch.zeros_like(positions), torch.arange(rows * size)
         end = torch.zeros(1, dtype=torch.long)
-        return ids, masks, positions, end, written, table, pool.keys, pool.values
+        return ids, masks, positions, end, written, table, pool.layers
 
     def compute(
         self,
@@ -121,11 +128,10 @@ class BatchSteps(nn.Module):
         end: torch.Tensor,
         written: torch.Tensor,
         table: torch.Tensor,
-        keys: list[torch.Tensor],
-        values: list[torch.Tensor],
+        kept: list[tuple[Kept, Kept]],
     ) -> torch.Tensor:
         """The logits of the column `end` of the tokens: [rows, 1, vocabulary]."""
-        layers = [PagedLayer(k, v, written, table) for k, v in zip(keys, values)]
+        layers = [PagedLayer(*layer, written, table) for layer in kept]
         found = self.model(
             input_ids=ids,
             attention_mask=_each(lambda mask: mask.flatten(-2), mask),

@@ -7,12 +7,14 @@ from typing import Any
 
 import torch
 
+from .. import kept_states
+from ..kept_states import Kept
 from ..key_values import LayerShape, PlacedLayer
 from .blocks import BLOCK, blocks_for
 
 
 class Pool:
-    """One tensor of keys and one of values for each layer: [heads, slots, size].
+    """The keys and the values of each layer: [heads, slots, size].
 
     A slot holds one token, a block BLOCK of them. The first blocks belong to no request:
     a step writes the tokens that fill it up there.
@@ -24,14 +26,7 @@ class Pool:
         slots = (self._spare + blocks) * BLOCK
         # Hidden values are multiplied by 0, so they must be finite: the pool begins as
         # zeros.
-        self.keys = [
-            torch.zeros((shape.heads, slots, shape.key_size), dtype=shape.dtype)
-            for shape in layers
-        ]
-        self.values = [
-            torch.zeros((shape.heads, slots, shape.value_size), dtype=shape.dtype)
-            for shape in layers
-        ]
+        self.layers = [shape.empty(shape.heads, slots) for shape in layers]
 
     def places(self, blocks: Sequence[int]) -> list[int]:
         """Where these blocks of requests are among all blocks of the pool."""
@@ -52,13 +47,13 @@ class PagedLayer(PlacedLayer):
 
     def __init__(
         self,
-        keys: torch.Tensor,
-        values: torch.Tensor,
+        keys: Kept,
+        values: Kept,
         written: torch.Tensor,
         table: torch.Tensor,
     ) -> None:
-        super().__init__(keys, values, table.shape[1] * BLOCK)
-        self.written, self.table = written, table
+        super().__init__(table.shape[1] * BLOCK)
+        self.pools, self.written, self.table = (keys, values), written, table
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
@@ -66,10 +61,14 @@ class PagedLayer(PlacedLayer):
         """Writes [rows, heads, tokens, size] to the pool. Returns the keys and the
         values of each row: [rows, heads, length, size]. Attention reads them in place,
         so no step copies them."""
-        found = []
-        for pool, states in ((self.keys, key_states), (self.values, value_states)):
-            assert pool is not None
-            pool.index_copy_(1, self.written, states.transpose(0, 1).flatten(1, 2))
-            blocks = pool.unflatten(1, (-1, BLOCK))[:, self.table]
-            found.append(blocks.flatten(2, 3).transpose(0, 1))
-        return found[0], found[1]
+        keys, values = map(self._update, self.pools, (key_states, value_states))
+        return keys, values
+
+    def _update(self, pool: Kept, states: torch.Tensor) -> torch.Tensor:
+        tokens = states.transpose(0, 1).flatten(1, 2)
+        kept_states.write(pool, 1, self.written, tokens)
+        return kept_states.read(pool, states.dtype, self._of_rows)
+
+    def _of_rows(self, pool: torch.Tensor) -> torch.Tensor:
+        blocks = pool.unflatten(1, (-1, BLOCK))[:, self.table]
+        return blocks.flatten(2, 3).transpose(0, 1)
