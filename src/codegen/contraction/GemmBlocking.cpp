@@ -169,8 +169,7 @@ int64_t choosePanelsPerTile(const Contraction &contraction,
   auto rows = contraction.knownSize(contraction.rows),
        columns = contraction.knownSize(contraction.column);
   auto batch = contraction.knownSize(contraction.batch);
-  bool packs =
-      blocking.packLeft && blocking.right != GemmBlocking::Right::RowDots;
+  bool packs = blocking.packLeft && blocking.hasBlocks();
   if (!packs || !rows || !columns || !batch)
     return 1;
   int64_t panels = ceilDiv(*columns, blocking.columns());
@@ -277,12 +276,18 @@ GemmBlocking::Right chooseRight(const Contraction &contraction,
   int64_t rowsOfDots = contraction.isGrouped ? rowsOfGroup : fewRows;
   if (contraction.right.unitLoop == contraction.depth)
     return rows && *rows <= rowsOfDots ? Right::RowDots : Right::PackTransposed;
-  bool inPlace = rows && *rows <= 2 * blocking.rows && blocking.kPack == 1 &&
+  bool inPlace = rows && blocking.kPack == 1 &&
                  isLoadable(contraction.right.memory, contraction.element) &&
                  contraction.right.isRegular &&
-                 contraction.right.unitLoop == contraction.column && columns &&
-                 *columns % blocking.columns() == 0;
-  return inPlace ? Right::InPlace : Right::Pack;
+                 contraction.right.unitLoop == contraction.column && columns;
+  if (!inPlace)
+    return Right::Pack;
+  if (*rows <= fewRows && *columns % blocking.lanes == 0 &&
+      !contraction.isGrouped && isa<FloatType>(contraction.element))
+    return Right::RowSums;
+  bool areBlocks =
+      *rows <= 2 * blocking.rows && *columns % blocking.columns() == 0;
+  return areBlocks ? Right::InPlace : Right::Pack;
 }
 
 Wanted wantedBlock(const Contraction &contraction, const TargetInfo &target,
@@ -329,6 +334,20 @@ BlockShape chooseBlock(const Contraction &contraction, const TargetInfo &target,
   return shape ? *shape : BlockShape{1, *wanted.vectors, 1.0};
 }
 
+/// The vectors of a row of a tile: as many as leave enough tiles, and whose
+/// sums the first-level cache holds.
+int64_t chooseRowVectors(const Contraction &contraction,
+                         const GemmBlocking &blocking) {
+  constexpr int64_t bytesOfSums = 16384, tilesOfRows = 4, fewest = 4;
+  int64_t columns = *contraction.knownSize(contraction.column);
+  int64_t batch = contraction.knownSize(contraction.batch).value_or(1);
+  int64_t tiles = ceilDiv(tilesOfRows, std::max<int64_t>(batch, 1));
+  int64_t most = bytesOfSums / (blocking.lanes * blocking.rows *
+                                elementBytes(contraction.element));
+  int64_t vectors = ceilDiv(columns, tiles * blocking.lanes);
+  return std::clamp(vectors, fewest, std::max(most, fewest));
+}
+
 /// The depth of a panel: equal parts of the whole depth, if that is known.
 int64_t chooseDepth(const Contraction &contraction,
                     const GemmBlocking &blocking) {
@@ -373,7 +392,7 @@ constexpr int64_t rowsToInterleave = 4;
 /// the type of the accumulators.
 bool canInterleave(const Contraction &contraction,
                    const GemmBlocking &blocking) {
-  return !blocking.usesAmx && blocking.right != GemmBlocking::Right::RowDots &&
+  return !blocking.usesAmx && blocking.hasBlocks() &&
          isa<FloatType>(contraction.element) &&
          blocking.pairs != WordProduct::Pairs::Dot &&
          blocking.rows >= rowsToInterleave && blocking.rows <= blocking.lanes;
@@ -502,13 +521,13 @@ void GemmBlocking::setTile(const Contraction &contraction,
     int64_t all = ceilDiv(std::max<int64_t>(most, 1), step) * step;
     return std::clamp(ceilDiv(std::min(value, all), step) * step, step, all);
   };
-  if (given.depth && depthCount && right != Right::RowDots && !patch) {
+  if (given.depth && depthCount && hasBlocks() && !patch) {
     depth = fit(*given.depth, depthStep(*depthCount), *depthCount);
     depthOutside = (depthOutside || hasParts()) && *depthCount > depth;
   }
   if (given.rowsPerTile && rowCount && !patch)
     rowsPerTile = fit(*given.rowsPerTile, rows, *rowCount);
-  if (given.panelsPerTile && columnCount && right != Right::RowDots)
+  if (given.panelsPerTile && columnCount && hasBlocks())
     panelsPerTile =
         fit(*given.panelsPerTile, 1, ceilDiv(*columnCount, columns()));
   constexpr int64_t farthest = 65536;
@@ -519,7 +538,7 @@ void GemmBlocking::setTile(const Contraction &contraction,
 /// Reads windows in a copy of a part of the image, if that pays.
 void GemmBlocking::choosePatch(const Contraction &contraction,
                                const TargetInfo &target) {
-  if (!packLeft || kPack > 1 || right == Right::RowDots ||
+  if (!packLeft || kPack > 1 || !hasBlocks() ||
       QuantizedOperand::find(contraction))
     return;
   auto found = VectorPatch::choose(contraction, target, rows, rowsPerTile);
@@ -548,6 +567,10 @@ GemmBlocking GemmBlocking::chooseVectors(const Contraction &contraction,
     int64_t most = contraction.isGrouped ? rowsOfGroupDots : *rows;
     blocking.rows = std::clamp<int64_t>(*rows, 1, std::max<int64_t>(most, 1));
     blocking.vectors = target.avx512 ? 4 : 2;
+  }
+  if (blocking.right == Right::RowSums) {
+    blocking.rows = std::max<int64_t>(*rows, 1);
+    blocking.vectors = chooseRowVectors(contraction, blocking);
   }
   bool reads =
       blocking.right == Right::InPlace || blocking.right == Right::Prepacked;

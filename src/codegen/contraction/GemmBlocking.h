@@ -28,7 +28,8 @@ struct GemmBlocking {
     Pack,           ///< copied to a panel, columns are neighbours
     PackTransposed, ///< copied to a panel, depths are neighbours
     Prepacked,      ///< an argument in panels
-    RowDots         ///< few rows: dot products along the depth, no copy
+    RowDots,        ///< few rows: dot products along the depth, no copy
+    RowSums         ///< few rows: sums of rows of the operand, no copy
   };
 
   int64_t lanes;       ///< of a vector of accumulators
@@ -109,6 +110,11 @@ struct GemmBlocking {
   /// Whether the sums of a row start at its zero-point compensation.
   bool needsCompensation() const {
     return multipliesInt8() && !usesAmx && int8.needsCompensation();
+  }
+  /// Whether sums of blocks are in registers. They are not where few rows read
+  /// the right operand in the order of memory.
+  bool hasBlocks() const {
+    return right != Right::RowDots && right != Right::RowSums;
   }
   bool copiesRight() const {
     return right == Right::Pack || right == Right::PackTransposed;

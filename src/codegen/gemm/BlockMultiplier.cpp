@@ -39,11 +39,7 @@ int64_t BlockMultiplier::lastVectors() const {
   return rest ? (rest + blocking.lanes - 1) / blocking.lanes : blocking.vectors;
 }
 
-/// A long sum of floats has a larger error than a sum of parts. PyTorch adds up
-/// products in parts too, those of convolutions in shorter ones. A batch of f32
-/// may be the terms of one sum, as Winograd's are. Zero: the sums of a block of
-/// the depth are short enough. They then stay in registers until their end.
-static int64_t wordsOfPartialSum(const GemmContext &gemm) {
+int64_t wordsOfPartialSum(const GemmContext &gemm) {
   constexpr int64_t ofTerms = 64, ofDepth = 128, ofPatch = 256;
   const auto &patch = gemm.blocking.patch;
   if (!gemm.isOneBlock() && !patch)

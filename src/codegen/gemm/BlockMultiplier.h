@@ -19,6 +19,12 @@
 namespace anabranch {
 namespace codegen {
 
+/// A long sum of floats has a larger error than a sum of parts. PyTorch adds up
+/// products in parts too, those of convolutions in shorter ones. A batch of f32
+/// may be the terms of one sum, as Winograd's are. Zero: the whole depth is
+/// short enough for one part, or a block of the depth is.
+int64_t wordsOfPartialSum(const GemmContext &gemm);
+
 class BlockMultiplier {
 public:
   BlockMultiplier(GemmContext &gemm, LeftOperand &left,

@@ -8,6 +8,7 @@
 #include "codegen/gemm/GemmEmitter.h"
 
 #include "codegen/gemm/RowDots.h"
+#include "codegen/gemm/RowSums.h"
 #include "codegen/operands/PartPanels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -24,6 +25,8 @@ int64_t GemmEmitter::sumElements() const {
   const GemmBlocking &blocking = gemm.blocking;
   if (blocking.usesAmx)
     return AmxEmitter::sumElements(gemm);
+  if (blocking.right == GemmBlocking::Right::RowSums)
+    return RowSums::sumElements(blocking);
   int64_t rows = gemm.isOneBlock() ? blocking.rows : blocking.blockedRows();
   return rows * blocking.columns();
 }
@@ -151,6 +154,11 @@ void GemmEmitter::emitRows(const Scratch &memory) {
   compensation.compute();
   if (gemm.blocking.right == GemmBlocking::Right::RowDots) {
     RowDots(gemm, left, compensation).multiply(memory.sums);
+    return epilogue.emit(gemm.tile.firstRow, endOfBlock(gemm.tile.firstRow),
+                         memory.sums);
+  }
+  if (gemm.blocking.right == GemmBlocking::Right::RowSums) {
+    RowSums(gemm, left).multiply(memory.sums);
     return epilogue.emit(gemm.tile.firstRow, endOfBlock(gemm.tile.firstRow),
                          memory.sums);
   }

@@ -56,6 +56,20 @@ const GemmCase floatCases[] = {
     {"few_rows_bf16", 1, 5, 37, 131, "mk", "nk", "bf16"},
     {"few_rows_f16", 2, 3, 70, 130, "bmk", "bnk", "f16"},
     {"in_place", 1, 8, 192, 600, "mk", "kn"},
+    {"in_place_blocks", 1, 11, 192, 600, "mk", "kn"},
+    // Few rows: depths that are no multiple of those at once, one part or
+    // several, tiles with fewer columns, a left operand with a copy.
+    {"row_sums", 1, 1, 320, 131, "mk", "kn"},
+    {"row_sums_short", 1, 2, 80, 3, "mk", "kn"},
+    {"row_sums_one_depth", 1, 1, 128, 1, "mk", "kn"},
+    {"row_sums_parts", 1, 3, 2624, 257, "mk", "kn"},
+    {"row_sums_batched", 3, 5, 192, 70, "bmk", "bkn"},
+    {"row_sums_transposed", 1, 4, 64, 40, "km", "kn"},
+    {"row_sums_wide", 1, 1, 20480, 9, "mk", "kn"},
+    {"row_sums_bf16", 1, 6, 576, 130, "mk", "kn", "bf16"},
+    {"row_sums_bf16_batched", 2, 1, 192, 67, "bmk", "bkn", "bf16"},
+    {"row_sums_f16", 1, 7, 320, 129, "mk", "kn", "f16"},
+    {"row_sums_f64", 1, 2, 192, 300, "mk", "kn", "f64"},
     {"images_small", 3, 30, 5, 40, "mk", "bkn"},
     {"images_bf16", 2, 19, 50, 41, "mk", "bkn", "bf16"},
     {"plain_half_panel", 1, 33, 40, 192, "mk", "kn"},
@@ -702,11 +716,28 @@ TEST(GemmBlocking, PairsThatAreSplitMeetManyRows) {
   EXPECT_TRUE(narrow.interleavesLeft);
 }
 
+/// Rows of some KiB are read as a whole, and enough tiles stay for workers.
+TEST(GemmBlocking, SumsOfFewRowsFitTheFirstCache) {
+  for (int64_t rows : {1, 4, 8})
+    for (int64_t columns : {192, 4096, 65536}) {
+      ParsedCase parsed({"live", 1, rows, columns, 768, "mk", "kn"});
+      GemmBlocking blocking = parsed.blocking(targetOf("x86-64-v4"));
+      ASSERT_EQ(blocking.right, GemmBlocking::Right::RowSums);
+      EXPECT_EQ(blocking.rows, rows);
+      EXPECT_EQ(blocking.panelsPerTile, 1);
+      EXPECT_LE(blocking.blockElements() * 4, 16384);
+      EXPECT_GE(llvm::divideCeil(columns, blocking.columns()), 3);
+    }
+  ParsedCase more({"live", 1, 9, 4096, 768, "mk", "kn"});
+  EXPECT_EQ(more.blocking(targetOf("x86-64-v4")).right,
+            GemmBlocking::Right::InPlace);
+}
+
 TEST(GemmBlocking, FewRowsReadLiveColumnsWhereTheyAre) {
   for (const char *name : {"avx512fp16", "znver4", "haswell"}) {
     GemmCase live{"live", 1, 1, 3072, 768, "mk", "kn", "bf16"};
     GemmBlocking blocking = ParsedCase(live).blocking(targetOf(name));
-    EXPECT_EQ(blocking.right, GemmBlocking::Right::InPlace) << name;
+    EXPECT_EQ(blocking.right, GemmBlocking::Right::RowSums) << name;
     EXPECT_EQ(blocking.kPack, 1) << name;
   }
 }

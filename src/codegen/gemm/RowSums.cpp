@@ -1,0 +1,127 @@
+//===- RowSums.cpp - few rows times rows of memory ------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/gemm/RowSums.h"
+
+#include "codegen/gemm/BlockMultiplier.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+int64_t RowSums::sumElements(const GemmBlocking &blocking) {
+  return 2 * blocking.blockElements();
+}
+
+/// As many as leave half of the registers to vectors.
+int64_t RowSums::depthsAtOnce() const {
+  constexpr int64_t most = 4;
+  int64_t factors = gemm.function.target.avx512 ? 16 : 8;
+  return std::clamp<int64_t>(factors / gemm.blocking.rows, 1, most);
+}
+
+/// The columns of the tile, a multiple of the lanes.
+Value RowSums::tileColumns() {
+  return lanes.minIndex(
+      lanes.index(gemm.blocking.columns()),
+      lanes.subIndex(gemm.columnCount, gemm.tile.firstColumn));
+}
+
+/// Calls `body` for the place of each vector of sums.
+void RowSums::forEachVector(llvm::function_ref<void(Value place)> body) {
+  Value end = tileColumns();
+  for (int64_t row = 0; row < gemm.blocking.rows; ++row) {
+    Value start = lanes.index(row * gemm.blocking.columns());
+    lanes.loop(lanes.index(0), end, gemm.blocking.lanes,
+               [&](Value at) { body(lanes.addIndex(start, at)); });
+  }
+}
+
+Value RowSums::leftElement(int64_t row, Value depth) {
+  Value number = lanes.addIndex(gemm.tile.firstRow, lanes.index(row));
+  Value scalar = lanes.builder.create<LLVM::LoadOp>(
+      lanes.loc, gemm.contraction.element, left.at(number, depth).pointer,
+      gemm.memory.elementBytes());
+  return lanes.make<vector::BroadcastOp>(gemm.memory.vectorType(), scalar);
+}
+
+Value RowSums::rightElements(Value column, Value depth) {
+  int64_t width = gemm.blocking.lanes;
+  LaneBuilder::MaskGuard guard(lanes, width, Value());
+  return lanes.vector(right.element(gemm.point(
+      Value(), Lanes::linear(column, 1, width), Lanes::uniform(depth))));
+}
+
+/// Adds the products of some depths to the sums of all columns.
+void RowSums::addDepths(Value depth, int64_t count, Value sums) {
+  const GemmBlocking &blocking = gemm.blocking;
+  WordProduct product = blocking.wordProduct();
+  SmallVector<Value> depths, factors;
+  for (int64_t k = 0; k < count; ++k)
+    depths.push_back(lanes.addIndex(depth, lanes.index(k)));
+  for (int64_t row = 0; row < blocking.rows; ++row)
+    for (Value at : depths)
+      factors.push_back(leftElement(row, at));
+  lanes.loop(lanes.index(0), tileColumns(), blocking.lanes, [&](Value at) {
+    Value column = lanes.addIndex(gemm.tile.firstColumn, at);
+    SmallVector<Value> elements;
+    for (Value k : depths)
+      elements.push_back(rightElements(column, k));
+    for (int64_t row = 0; row < blocking.rows; ++row) {
+      Value place = lanes.addIndex(lanes.index(row * blocking.columns()), at);
+      Value sum = gemm.memory.loadVector(sums, place);
+      for (int64_t k = 0; k < count; ++k)
+        sum =
+            product.add(lanes, sum, {factors[row * count + k]}, {elements[k]});
+      gemm.memory.store(sum, sums, place);
+    }
+  });
+}
+
+/// The sums of a part of the depth.
+void RowSums::addPart(Value first, Value end, Value sums) {
+  forEachVector([&](Value place) {
+    gemm.memory.store(gemm.memory.zeroVector(), sums, place);
+  });
+  int64_t step = depthsAtOnce();
+  Value count = lanes.subIndex(end, first);
+  Value rest = lanes.subIndex(end, lanes.remIndex(count, lanes.index(step)));
+  lanes.loop(first, rest, step,
+             [&](Value depth) { addDepths(depth, step, sums); });
+  lanes.loop(rest, end, 1, [&](Value depth) { addDepths(depth, 1, sums); });
+}
+
+void RowSums::multiply(Value sums) {
+  int64_t depths = wordsOfPartialSum(gemm);
+  if (!depths && gemm.isOneBlock())
+    return addPart(lanes.index(0), gemm.depthCount, sums);
+  if (!depths)
+    depths = gemm.blocking.depth;
+  Value part =
+      gemm.memory.pointerTo(sums, lanes.index(gemm.blocking.blockElements()));
+  forEachVector([&](Value place) {
+    gemm.memory.store(gemm.memory.zeroVector(), sums, place);
+  });
+  lanes.loop(lanes.index(0), gemm.depthCount, depths, [&](Value first) {
+    Value end = lanes.minIndex(lanes.addIndex(first, lanes.index(depths)),
+                               gemm.depthCount);
+    addPart(first, end, part);
+    forEachVector([&](Value place) {
+      Value sum =
+          lanes.make<arith::AddFOp>(gemm.memory.loadVector(sums, place),
+                                    gemm.memory.loadVector(part, place));
+      gemm.memory.store(sum, sums, place);
+    });
+  });
+}
+
+} // namespace codegen
+} // namespace anabranch
