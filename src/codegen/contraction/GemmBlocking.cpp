@@ -261,7 +261,29 @@ bool widensPanelsOnce(const Contraction &contraction,
          paysToWidenOnce(*rows, wideningOf(contraction, blocking));
 }
 
+/// The bytes of the right operand, if its sizes are known.
+std::optional<int64_t> rightBytes(const Contraction &contraction) {
+  auto columns = contraction.knownSize(contraction.column),
+       depth = contraction.knownSize(contraction.depth);
+  if (!columns || !depth || !contraction.right.memory)
+    return std::nullopt;
+  return *columns * *depth * elementBytes(contraction.right.memory);
+}
+
+/// Whether reading the right operand in the order of memory gains more than
+/// sums cost that are not in registers. The sums of more rows cost more.
+bool sumsRows(const Contraction &contraction, const TargetInfo &target,
+              const GemmBlocking &blocking) {
+  constexpr int64_t mostRows = 2, mostFromMemory = 4;
+  int64_t rows = *contraction.rowsTogether();
+  bool fromMemory = rightBytes(contraction).value_or(0) > target.model.l2Bytes;
+  return rows <= (fromMemory ? mostFromMemory : mostRows) &&
+         *contraction.knownSize(contraction.column) % blocking.lanes == 0 &&
+         !contraction.isGrouped && isa<FloatType>(contraction.element);
+}
+
 GemmBlocking::Right chooseRight(const Contraction &contraction,
+                                const TargetInfo &target,
                                 const GemmBlocking &blocking) {
   using Right = GemmBlocking::Right;
   auto rows = contraction.rowsTogether(),
@@ -282,8 +304,7 @@ GemmBlocking::Right chooseRight(const Contraction &contraction,
                  contraction.right.unitLoop == contraction.column && columns;
   if (!inPlace)
     return Right::Pack;
-  if (*rows <= fewRows && *columns % blocking.lanes == 0 &&
-      !contraction.isGrouped && isa<FloatType>(contraction.element))
+  if (sumsRows(contraction, target, blocking))
     return Right::RowSums;
   bool areBlocks =
       *rows <= 2 * blocking.rows && *columns % blocking.columns() == 0;
@@ -374,15 +395,11 @@ int64_t chooseDepth(const Contraction &contraction,
 /// itself: it multiplies several rows, and the operand comes from beyond the
 /// second-level cache each time.
 bool fetchesAhead(const Contraction &contraction, const TargetInfo &target) {
-  auto rows = contraction.rowsTogether(),
-       columns = contraction.knownSize(contraction.column),
-       depth = contraction.knownSize(contraction.depth);
+  auto rows = contraction.rowsTogether();
   if (!rows || *rows <= 1)
     return false;
-  if (*rows <= fewRows || !columns || !depth || !contraction.right.memory)
-    return *rows <= fewRows;
-  return *columns * *depth * elementBytes(contraction.right.memory) >
-         target.model.l2Bytes;
+  return *rows <= fewRows ||
+         rightBytes(contraction).value_or(0) > target.model.l2Bytes;
 }
 
 /// Fewer rows are read in place, by one pointer each.
@@ -558,7 +575,7 @@ GemmBlocking GemmBlocking::chooseVectors(const Contraction &contraction,
   BlockShape shape = chooseBlock(contraction, target, given, blocking);
   blocking.rows = shape.rows;
   blocking.vectors = shape.vectors;
-  blocking.right = chooseRight(contraction, blocking);
+  blocking.right = chooseRight(contraction, target, blocking);
   blocking.panelWidth = blocking.right == Right::Prepacked
                             ? contraction.right.panels->width
                             : blocking.columns();
