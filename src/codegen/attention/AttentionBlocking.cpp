@@ -45,11 +45,11 @@ static bool comesFromIntegers(Value tensor) {
 /// The number of heads in a tile of few queries. All of them share their keys,
 /// so that these are read once, and they have at most `most` rows. Where this
 /// would leave few tiles, a tile has fewer heads: workers without a tile cost
-/// more than keys that another core has in its cache. They cost less than
-/// converting keys from integers for each head anew.
+/// more than keys that another core has in its cache. Keys that are converted
+/// from integers cost more, so that fewer tiles are enough.
 static int64_t chooseGroup(ir::AttentionOp op, int64_t length, int64_t most) {
-  constexpr int64_t manyTiles = 8;
-  int64_t enoughTiles = comesFromIntegers(op.getKey()) ? 1 : manyTiles;
+  constexpr int64_t manyTiles = 8, fewTiles = 2;
+  int64_t enoughTiles = comesFromIntegers(op.getKey()) ? fewTiles : manyTiles;
   ArrayRef<int64_t> result =
       cast<RankedTensorType>(op.getResult().getType()).getShape();
   ArrayRef<int64_t> key =
