@@ -18,9 +18,9 @@ int4-shuffled    the same function whose channels have a random order, so each g
                  columns of other groups
 int4-rescaled    that one with random sizes of channels, and the weights of norms in the
                  layers behind them, so that columns of a group differ as much as they may
-kv-int8          f32 over a cache of keys and values in bytes (kv_cache_dtype="int8")
 int4-...-text    calibrated on another text: the first six chapters of Jane Austen's "Pride
                  and Prejudice" (1813, public domain)
+kv-int8          the floats of f32, over a cache of keys and values in bytes
 """
 
 from __future__ import annotations

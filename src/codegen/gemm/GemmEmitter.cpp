@@ -152,13 +152,11 @@ void GemmEmitter::emitRows(const Scratch &memory) {
   Compensation compensation(gemm, left, memory.compensation);
   left.pack();
   compensation.compute();
-  if (gemm.blocking.right == GemmBlocking::Right::RowDots) {
-    RowDots(gemm, left, compensation).multiply(memory.sums);
-    return epilogue.emit(gemm.tile.firstRow, endOfBlock(gemm.tile.firstRow),
-                         memory.sums);
-  }
-  if (gemm.blocking.right == GemmBlocking::Right::RowSums) {
-    RowSums(gemm, left).multiply(memory.sums);
+  if (!gemm.blocking.hasBlocks()) {
+    if (gemm.blocking.right == GemmBlocking::Right::RowDots)
+      RowDots(gemm, left, compensation).multiply(memory.sums);
+    else
+      RowSums(gemm, left).multiply(memory.sums);
     return epilogue.emit(gemm.tile.firstRow, endOfBlock(gemm.tile.firstRow),
                          memory.sums);
   }

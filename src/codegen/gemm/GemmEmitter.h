@@ -16,10 +16,11 @@
 //         after the last depth: evaluate the epilogue on the accumulators
 //
 // A grouped product runs these loops for each group of rows that multiply one
-// part of the right operand. A product of few rows has no blocks (RowDots). One
-// in AMX registers has loops of its own (AmxEmitter). An operand that the
-// micro-kernel can read in place is not packed. Packed operands consist of
-// words of the accumulators' size (WordProduct.h).
+// part of the right operand. A product of few rows has no blocks: it reads the
+// right operand along its depths (RowDots) or its columns (RowSums). One in AMX
+// registers has loops of its own (AmxEmitter). An operand that the micro-kernel
+// can read in place is not packed. Packed operands consist of words of the
+// accumulators' size (WordProduct.h).
 //
 //===----------------------------------------------------------------------===//
 

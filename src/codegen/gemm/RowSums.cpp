@@ -45,6 +45,12 @@ void RowSums::forEachVector(llvm::function_ref<void(Value place)> body) {
   }
 }
 
+void RowSums::clear(Value sums) {
+  forEachVector([&](Value place) {
+    gemm.memory.store(gemm.memory.zeroVector(), sums, place);
+  });
+}
+
 Value RowSums::leftElement(int64_t row, Value depth) {
   Value number = lanes.addIndex(gemm.tile.firstRow, lanes.index(row));
   Value scalar = lanes.builder.create<LLVM::LoadOp>(
@@ -88,9 +94,7 @@ void RowSums::addDepths(Value depth, int64_t count, Value sums) {
 
 /// The sums of a part of the depth.
 void RowSums::addPart(Value first, Value end, Value sums) {
-  forEachVector([&](Value place) {
-    gemm.memory.store(gemm.memory.zeroVector(), sums, place);
-  });
+  clear(sums);
   int64_t step = depthsAtOnce();
   Value count = lanes.subIndex(end, first);
   Value rest = lanes.subIndex(end, lanes.remIndex(count, lanes.index(step)));
@@ -103,13 +107,12 @@ void RowSums::multiply(Value sums) {
   int64_t depths = wordsOfPartialSum(gemm);
   if (!depths && gemm.isOneBlock())
     return addPart(lanes.index(0), gemm.depthCount, sums);
+  // A depth that only a call knows may be long.
   if (!depths)
     depths = gemm.blocking.depth;
   Value part =
       gemm.memory.pointerTo(sums, lanes.index(gemm.blocking.blockElements()));
-  forEachVector([&](Value place) {
-    gemm.memory.store(gemm.memory.zeroVector(), sums, place);
-  });
+  clear(sums);
   lanes.loop(lanes.index(0), gemm.depthCount, depths, [&](Value first) {
     Value end = lanes.minIndex(lanes.addIndex(first, lanes.index(depths)),
                                gemm.depthCount);

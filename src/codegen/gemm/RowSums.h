@@ -44,6 +44,7 @@ private:
   int64_t depthsAtOnce() const;
   mlir::Value tileColumns();
   void forEachVector(llvm::function_ref<void(mlir::Value place)> body);
+  void clear(mlir::Value sums);
   void addPart(mlir::Value first, mlir::Value end, mlir::Value sums);
   void addDepths(mlir::Value depth, int64_t count, mlir::Value sums);
   mlir::Value leftElement(int64_t row, mlir::Value depth);

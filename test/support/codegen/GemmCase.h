@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The kernels that GemmTest.cpp runs, as text. For tests only.
+// Matrix products that tests run or cut up, as text of kernels.
 //
 //===----------------------------------------------------------------------===//
 
