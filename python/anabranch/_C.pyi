@@ -74,6 +74,7 @@ class Compared(enum.Enum):
     Item = 0
     Length = 1
     Keys = 2
+    Type = 3
 
 class GraphCall:
     def __init__(

@@ -214,6 +214,7 @@ def graph_call():
          (4, "shared", 5)],
         [(1, None, C.Length, (2,), "the number of items"),
          (2, "__code__", C.Item, (helper.__code__,), "the code"),
+         (0, "weight", C.Type, (str,), "the type of the weight"),
          (4, "missing", C.Item, (), "an attribute that is not there")],
     )
 call = graph_call()
@@ -237,6 +238,8 @@ assert "the code" in refused(lambda: setattr(module, "helper", other))
 module.helper = helper
 assert "not there" in refused(lambda: setattr(Base, "missing", 1))
 del Base.missing
+assert "the type" in refused(lambda: setattr(module, "weight", b"w"))
+module.weight = "w2"
 assert "another kind" in refused(lambda: setattr(module, "cell", 3))
 module.cell = cell
 assert "gone" in refused(lambda: delattr(module, "weight"))

@@ -13,25 +13,41 @@ Call = Callable[..., Any]
 
 
 def refusing(
-    call: Call, function: Any, constants: Sequence[tuple[Source, Any]], error: Exception
+    call: Call,
+    function: Any,
+    constants: Sequence[tuple[Source, Any]],
+    differs: Exception,
+    unreadable: Exception | None = None,
 ) -> Call:
-    """Wraps `call`: raises `error` for arguments whose values differ from these
-    constants. If the comparison itself fails, `call` gets the arguments and reports
-    what is wrong."""
+    """Wraps `call`: raises `differs` for arguments whose values differ from these
+    constants, and `unreadable` for arguments that lack a value or cannot compare it.
+    Without `unreadable`, `call` gets those and reports what is wrong. It also gets
+    arguments that do not fit the method's parameters."""
     holds = _arguments_hold(function, constants)
     if holds is None:
         return call
+    signature = inspect.signature(function)
 
     def checked(*args: Any, **kwargs: Any) -> Any:
         try:
             fits = holds(*args, **kwargs)
-        except Exception:  # noqa: BLE001 - an argument's own comparison
+        except Exception:  # noqa: BLE001 - an argument's own attribute or comparison
+            if unreadable is not None and _binds(signature, args, kwargs):
+                raise unreadable.with_traceback(None) from None
             fits = True
         if not fits:
-            raise error.with_traceback(None)
+            raise differs.with_traceback(None)
         return call(*args, **kwargs)
 
     return checked
+
+
+def _binds(signature: inspect.Signature, args: Any, kwargs: Any) -> bool:
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
 
 
 def _arguments_hold(
@@ -48,7 +64,7 @@ def _arguments_hold(
         if text is None:
             continue
         known[f"__known{number}"] = value
-        if value is None or isinstance(value, bool):
+        if value is None or isinstance(value, bool | type):
             conditions.append(f"({text}) is __known{number}")
         else:
             known[f"__kind{number}"] = type(value)

@@ -27,6 +27,7 @@ from ..report import record
 from . import later_tiers
 from .bytecode import code_digest
 from .calling import Calling, load_executable
+from .global_state import global_state
 from .recording import CODE, REPORT, Changed, Recording, Stale
 from .replay import Replay, bind
 
@@ -285,6 +286,7 @@ class CachedMethod:
             _forward_digests(module),
             self.settings(),
             [self.dynamic, self.ranks.text(), self.shapes_key(args, kwargs)],
+            str(global_state()),
             sorted(
                 [str(operator), _function_digest(function)]
                 for operator, function in self.decompositions.items()
@@ -294,7 +296,8 @@ class CachedMethod:
     def _load(self, entry: cache.Entry, text: str, identity: str) -> Replay | None:
         self.say(f"Loading cache from {self.path()}")
         try:
-            return self._replay(entry.folder, text, identity)
+            with collector.at_rest():
+                return self._replay(entry.folder, text, identity)
         except Exception as error:  # noqa: BLE001 - anybody may have made the entry
             entry.discard(str(error), self.broken)
             return None
@@ -429,8 +432,8 @@ class CachedMethod:
             return self._compile(args, kwargs, None, "")
 
     def _compile_here(self, reason: str, args: Any, kwargs: Any) -> Any:
-        """Makes a call after frozen weights changed, by compiling in this process. The
-        executable follows further changes by itself."""
+        """Makes a call after frozen weights or the global state changed, by compiling in
+        this process. The executable and Dynamo follow further changes themselves."""
         with self._lock, torch.no_grad():
             self.say(reason)
             return self._compile(args, kwargs, None, "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import dataclasses
 import importlib
 import re
 import sys
@@ -52,8 +53,19 @@ _IDENTITIES = {
     "CLASS_MATCH",
     "DUPLICATE_INPUT",
 }
+# Guards on the type of a value, beside what else they compare.
+_OF_TYPES = {
+    "TYPE_MATCH",
+    "SEQUENCE_LENGTH",
+    "DICT_KEYS_MATCH",
+    "MAPPING_KEYS_CHECK",
+    "TENSOR_MATCH",
+}
+_ONLY_TYPES = {"TYPE_MATCH", "TENSOR_MATCH"}
+# Dicts that PyTorch makes in each module.
+_DICTS_OF_MODULES = ("._parameters", "._buffers", "._modules")
 # Guards that a replay needs not repeat. The executable or the entry's key compares
-# tensors, sizes and modes; values and the printed module show types.
+# dtypes, sizes and modes.
 _ELSEWHERE = {
     "AUTOGRAD_SAVED_TENSORS_HOOKS",
     "DEFAULT_DEVICE",
@@ -69,9 +81,7 @@ _ELSEWHERE = {
     "NN_MODULE",
     "NOT_NONE_MATCH",
     "SHAPE_ENV",
-    "TENSOR_MATCH",
     "TORCH_FUNCTION_STATE",
-    "TYPE_MATCH",
     "WEAKREF_ALIVE",
 }
 # For the code of a function: the recording compares what it does, later calls compare
@@ -104,23 +114,41 @@ def translations(
             handle.remove()
 
 
-def guarded_names(context: Any) -> tuple[list[str], list[str]]:
-    """The sources that the guards of a TracingContext compare: first by value, then by
-    identity. Their names are expressions that `Source` parses. NotCacheable: there is a
-    guard of another kind."""
-    by_value: list[str] = []
-    by_identity: list[str] = []
+@dataclasses.dataclass
+class GuardedNames:
+    """The sources that guards compare, by what is compared of them. The names are
+    expressions that `Source` parses."""
+
+    values: list[str] = dataclasses.field(default_factory=list)
+    identities: list[str] = dataclasses.field(default_factory=list)
+    types: list[str] = dataclasses.field(default_factory=list)
+    tensors: list[str] = dataclasses.field(default_factory=list)
+
+
+def guarded_names(context: Any) -> GuardedNames:
+    """What the guards of a TracingContext compare. NotCacheable: there is a guard of
+    another kind."""
+    found = GuardedNames()
     for guard in context.guards_context.dynamo_guards:
         name = _OF_CLASS.sub(r"\1.\2", guard.name)
         kind = guard.create_fn_name()
+        if kind in _OF_TYPES and name == guard.name and _has_type(name):
+            found.types.append(name)
+            if kind == "TENSOR_MATCH":
+                found.tensors.append(name)
         if name.endswith(_CODE) and kind in (*_IDENTITIES, "CONSTANT_MATCH"):
-            by_value.append(f"{DIGEST}{name})")
-            by_identity.append(name.removesuffix(_CODE))
+            found.values.append(f"{DIGEST}{name})")
+            found.identities.append(name.removesuffix(_CODE))
         elif kind in _IDENTITIES:
-            by_identity.append(name)
-        elif kind not in _ELSEWHERE and not is_private(name):
-            by_value.append(_compared(kind, name, guard))
-    return by_value, by_identity
+            found.identities.append(name)
+        elif kind not in _ELSEWHERE | _ONLY_TYPES and not is_private(name):
+            found.values.append(_compared(kind, name, guard))
+    return found
+
+
+def _has_type(name: str) -> bool:
+    """Whether the type of the value may differ between two modules or calls."""
+    return not is_private(name) and not name.endswith(_DICTS_OF_MODULES)
 
 
 def _compared(kind: str, name: str, guard: Any) -> str:
@@ -229,6 +257,11 @@ class _Utils(types.ModuleType):
 
     @staticmethod
     def call_size(value: Any, dim: int) -> int:
+        if dim >= value.dim():
+            raise ValueError(
+                f"an argument has shape {list(value.shape)}, and the method was compiled"
+                f" for one with more dimensions"
+            )
         return value.size(dim)
 
     @staticmethod

@@ -115,6 +115,7 @@ def compared_lines(saved: Mapping[str, Any], kept: SavedCode) -> list[str]:
     calling = saved["calling"]
     labels = {e["argument"]: e.get("label", e["name"]) for e in calling["inputs"]}
     lines = [f"{text} == {value!r}" for text, value in kept.constants]
+    lines += [f"{text} is {name}" for text, name in kept.types]
     lines += [f"{text} is the same object at every call" for text in kept.identities]
     lines += [f"{text}, of sizes" for text, _, _ in calling["guards"]]
     lines += [

@@ -3,6 +3,7 @@ parameters to fetch, and values to compare with those of the trace."""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import inspect
 import types
@@ -12,7 +13,7 @@ from typing import Any
 from .. import _C
 from .._C import Compared, Within
 from .recording import Stale
-from .source import MISSING, Path, Place, Source, look_up
+from .source import MISSING, READERS, Path, Place, Source, look_up
 
 # What a call compares of a value.
 _COMPARED = {
@@ -20,6 +21,9 @@ _COMPARED = {
     "len": Compared.Length,
     "tuple": Compared.Keys,
 }
+# Readers of containers, and the containers that have no code of the user's.
+COUNTED = ("len", "tuple")
+PLAIN = (list, tuple, dict, collections.OrderedDict)
 SLOTS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__")
 # Kinds of objects that may be compared by identity. A reference to another object might
 # keep the module alive.
@@ -45,9 +49,18 @@ def _step(holder: Any, is_attribute: bool, key: str | int) -> tuple[Within, Any]
         except ValueError:
             return Within.Cell, MISSING
     own = getattr(holder, "__dict__", None)
-    if isinstance(own, dict) and key in own:
+    if isinstance(own, dict) and key in own and not _is_hidden(type(holder), key):
         return Within.Attributes, own[key]
     return Within.Class, inspect.getattr_static(type(holder), key, MISSING)
+
+
+def _is_hidden(holder: type, key: str) -> bool:
+    """Whether a property or another descriptor of the class hides an object's own
+    attribute of this name."""
+    for base in holder.__mro__:
+        if key in base.__dict__:
+            return hasattr(type(base.__dict__[key]), "__set__")
+    return False
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -59,6 +72,7 @@ class _Spot:
     kind: Within  # how the parent keeps it
     value: Any
     place: tuple[int, str | int] | None = None
+    is_read: bool = True  # the value is what an expression reads, and not a descriptor
     children: dict[tuple[bool, str | int], _Spot] = dataclasses.field(
         default_factory=dict
     )
@@ -69,7 +83,8 @@ class _Spot:
             kind, value = _step(self.value, is_attribute, name)
             if self.value is MISSING:
                 value = MISSING
-            found = _Spot(self, name, kind, value)
+            is_read = self.is_read and kind != Within.Class and value is not MISSING
+            found = _Spot(self, name, kind, value, is_read=is_read)
             self.children[is_attribute, name] = found
         return found
 
@@ -95,6 +110,24 @@ class ModuleTable:
             raise Stale(f"the module has no {path}")
         self.values.append((*self._place("L", path), argument))
 
+    def read(self, source: Source) -> Any:
+        """The value of a source. MISSING: only the user's code can read it."""
+        place = source.place
+        if place is None or not place.path:
+            return MISSING
+        if place.asks == "absent":
+            *holder, (_, name) = place.path
+            spot = self._spot(place.root, holder)
+            own = getattr(spot.value, "__dict__", None)
+            is_known = spot.is_read and isinstance(own, dict)
+            return name not in own if is_known else MISSING
+        spot = self._spot(place.root, place.path)
+        if not spot.is_read or (
+            place.asks in COUNTED and type(spot.value) not in PLAIN
+        ):
+            return MISSING
+        return READERS[place.asks](spot.value) if place.asks else spot.value
+
     def compare(self, source: Source, value: Any) -> bool:
         """Makes calls compare the source with this value. Returns False if the value is
         in no dict, list or closure; then this class cannot compare it."""
@@ -105,6 +138,8 @@ class ModuleTable:
         if asks == "absent":
             return value and self._compare_absence(root, path, source.text)
         there = self._walk(root, path)
+        if asks == "type":
+            return self._compare_type(source.text, self._spot(root, path), value)
         if asks:
             kind = Within.Dict if isinstance(there, dict) else Within.Sequence
             if kind == Within.Sequence and type(there) not in (list, tuple):
@@ -118,6 +153,12 @@ class ModuleTable:
         else:
             return False
         self.constants.append((number, key, _COMPARED[asks], (value,), source.text))
+        return True
+
+    def _compare_type(self, text: str, spot: _Spot, kind: type) -> bool:
+        if not spot.is_read:
+            return False
+        self.constants.append((*self._placed(spot), Compared.Type, (kind,), text))
         return True
 
     def _compare_absence(self, root: str, path: Path, text: str) -> bool:

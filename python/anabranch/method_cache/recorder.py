@@ -21,7 +21,7 @@ from . import aot_wrapper, dynamo, parameter_fetch
 from .calling import Calling
 from .dynamo import NotCacheable
 from .recording import Recording, file_hash
-from .source import Path, Source, look_up
+from .source import Path, Source, identity, look_up
 
 _HIDDEN = (
     os.path.dirname(torch.__file__) + os.sep,
@@ -49,8 +49,7 @@ class Recorder:
         self.kernels: list[str] = []
         self.sources: dict[str, str] = {}
         self.names_before = set(self.function.__globals__)
-        self._guards: list[str] = []
-        self._identities: list[str] = []
+        self._guarded = dynamo.GuardedNames()
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
@@ -91,7 +90,7 @@ class Recorder:
         self.sources = _source_hashes(context.traced_code)
         self.readable = module.print_readable(print_output=False)
         try:
-            self._guards, self._identities = dynamo.guarded_names(context)
+            self._guarded = dynamo.guarded_names(context)
             arguments = aot_wrapper.argument_positions(module)
             self.calling = aot_wrapper.calling(
                 described, arguments, context.fw_metadata, module
@@ -134,7 +133,7 @@ class Recorder:
         shortened = parameter_fetch.shorten(
             self.code, graph, owner, self.calling.arguments, paths
         )
-        identities = map(self._source, dict.fromkeys(self._identities))
+        identities = map(self._source, dict.fromkeys(self._guarded.identities))
         return Recording(
             identity=identity,
             sources=self.sources,
@@ -144,6 +143,7 @@ class Recorder:
             code=self.code if shortened is None else shortened,
             globals=recipes,
             constants=self._constants(locals_),
+            types=self._types(locals_),
             identities=[
                 source
                 for source in identities
@@ -190,13 +190,32 @@ class Recorder:
                 found[name] = (source, value)
             return name in found
 
-        for name in (*self._guards, *self.calling.guards_by_source):
+        given = [f"{name}.requires_grad" for name in self._tensors_of_calls()]
+        for name in (*self._guarded.values, *given, *self.calling.guards_by_source):
             if not add(name):
                 raise NotCacheable(f"the trace depends on {name}, which has no name")
-        for name in self._identities:
+        for name in self._guarded.identities:
             add(name)
             add(f"identity({name})")
         return list(found.values())
+
+    def _tensors_of_calls(self) -> list[str]:
+        """The names of tensors that are arguments or in arguments."""
+        names = dict.fromkeys(self._guarded.tensors)
+        return [name for name in names if self._source(name).place is None]
+
+    def _types(self, locals_: Mapping[str, Any]) -> list[tuple[Source, Any]]:
+        """The types that the trace depends on, by their names. The entry's key has the
+        module's own."""
+        owner = self.function.__code__.co_varnames[0]
+        found = []
+        for name in dict.fromkeys(self._guarded.types):
+            source = self._source(f"type({name})")
+            with contextlib.suppress(Exception):  # only Dynamo can read this source
+                kind = source.value(self.function, locals_)
+                if name != f"L['{owner}']":
+                    found.append((source, identity(kind)))
+        return found
 
 
 def _source_hashes(traced: list[types.CodeType]) -> dict[str, str]:

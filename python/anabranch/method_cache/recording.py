@@ -26,7 +26,7 @@ from .source import Path, Source, look_up
 CODE = "code.bin"
 # the report of the compilation, which is parsed only for those who ask for it
 REPORT = "report.json"
-VERSION = 4
+VERSION = 5
 _INDEX = ("identity", "sources", "kernels", "meta")
 
 
@@ -35,8 +35,8 @@ class Stale(Exception):
 
 
 class Changed(Stale):
-    """Frozen weights differ from those of the first call. The entry stays valid for
-    processes with the old weights."""
+    """Frozen weights or PyTorch's global state differ from those of the first call. The
+    entry stays valid for processes where they do not."""
 
 
 @dataclasses.dataclass
@@ -53,6 +53,8 @@ class Recording:
     globals: dict[str, list[Any]]  # how to make the globals that Dynamo added
     # values that the trace depends on, by their sources
     constants: list[tuple[Source, Any]]
+    # types that the trace depends on, as `identity` names them
+    types: list[tuple[Source, Any]]
     # hashes of the functions and classes that the trace went through
     identities: list[Source]
     # Arguments of the graph that the module holds, by number. None: the code passes all
@@ -75,6 +77,7 @@ class Recording:
                 (source.spelled(), bytecode.spelled(value))
                 for source, value in self.constants
             ],
+            "types": [(source.spelled(), name) for source, name in self.types],
             "identities": [source.spelled() for source in self.identities],
             "fetched": self.fetched,
         }
@@ -113,6 +116,7 @@ class Recording:
                 (Source.read(source), bytecode.read(value))
                 for source, value in rest["constants"]
             ],
+            types=[(Source.read(source), name) for source, name in rest["types"]],
             identities=[Source.read(source) for source in rest["identities"]],
             fetched=rest["fetched"],
         )
@@ -125,6 +129,7 @@ class SavedCode:
     code: types.CodeType
     # expressions that calls compare, with their values
     constants: list[tuple[str, Any]]
+    types: list[tuple[str, str]]  # expressions whose value is a class, and its name
     identities: list[str]  # expressions whose object must stay the same
 
 
@@ -134,6 +139,7 @@ def code_in(folder: str) -> SavedCode:
     return SavedCode(
         rest["code"],
         [(source[0], value) for source, value in rest["constants"]],
+        [(source[0], f"{name[0]}.{name[1]}") for source, name in rest["types"]],
         [source[0] for source in rest["identities"]],
     )
 

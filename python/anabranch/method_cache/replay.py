@@ -10,17 +10,18 @@ import functools
 import inspect
 import itertools
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .. import _C
+from .. import _C, collector
 from ..packages.optimizers import count_fused_steps
 from . import bytecode, dynamo
 from .argument_check import refusing
 from .calling import check_sizes, graph_call, other_size
+from .global_state import global_state
 from .module_state import ModuleTable
 from .recording import Changed, Recording, Stale
-from .source import Place, Source, look_up, values
+from .source import MISSING, Place, Source, identity, look_up, values
 
 Call = Callable[..., Any]
 
@@ -72,19 +73,14 @@ class Replay:
         """Makes the first call, which compares everything. `function` is set when the
         comparison before the call is done."""
         function, module = self.method.__func__, self.method.__self__
-        constants = self.recording.constants
-        sources = [source for source, _ in constants]
-        try:
-            found = values(sources, function, bind(function, module, args, kwargs))
-        except Exception as error:
-            raise Stale(f"a value can't be read: {error}") from error
-        for value, (source, known) in zip(found, constants):
-            if type(value) is not type(known) or value != known:
-                raise Stale(f"{source.text} was {known!r} and is {value!r}")
-        call, left = self._graph, list(zip(sources, found))
-        if self.recording.fetched is not None:
-            call, left = self._follow(self.recording.fetched, left)
-        self.function = self._checked(self._link(self._add_global(call)), left)
+        with collector.at_rest():
+            table = ModuleTable(module, function)
+            left = self._found(table, bind(function, module, args, kwargs))
+            call = self._graph
+            if self.recording.fetched is not None:
+                call, left = self._follow(table, self.recording.fetched, left)
+            linked = self._link(self._add_global(call))
+            self.function = _in_this_state(self._checked(linked, left))
 
         def first(*given: Any) -> Any:
             arguments = self._arguments(given)
@@ -99,6 +95,30 @@ class Replay:
         finally:
             # `first` refers to the module, which must not live as long as the globals.
             del function.__globals__[name]
+
+    def _found(
+        self, table: ModuleTable, locals_: Mapping[str, Any]
+    ) -> list[tuple[Source, Any]]:
+        """The sources that calls compare, with their values in a call with these locals.
+        Stale: a value is not what the trace saw."""
+        constants = (*self.recording.constants, *self.recording.types)
+        sources = [source for source, _ in constants]
+        found = [table.read(source) for source in sources]
+        left = [number for number, value in enumerate(found) if value is MISSING]
+        try:
+            evaluated = values(
+                [sources[number] for number in left], self.method.__func__, locals_
+            )
+        except Exception as error:
+            raise Stale(f"a value can't be read: {error}") from error
+        for number, value in zip(left, evaluated):
+            found[number] = value
+        for value, (source, known) in zip(found, constants):
+            # A recording names types.
+            named = identity(value) if isinstance(value, type) else value
+            if type(named) is not type(known) or named != known:
+                raise Stale(f"{source.text} was {known!r} and is {value!r}")
+        return list(zip(sources, found))
 
     def _add_global(self, value: Any) -> str:
         name = f"__anabranch_{next(_numbers)}"
@@ -126,13 +146,13 @@ class Replay:
 
     def _follow(
         self,
+        table: ModuleTable,
         fetched: Sequence[tuple[int, Any]],
         constants: Sequence[tuple[Source, Any]],
     ) -> tuple[Call, list[tuple[Source, Any]]]:
-        """Two values: the graph's call, which compares values that can be reached from
-        the module; and the constants that cannot be reached so."""
+        """Two values: the graph's call, which compares values that the table can reach;
+        and the constants that it cannot reach."""
         function = self.method.__func__
-        table = ModuleTable(self.method.__self__, function)
         for number, path in fetched:
             table.fetch(number, path)
         left = [row for row in constants if not table.compare(*row)]
@@ -153,10 +173,10 @@ class Replay:
         plain = [row for row in left if row[0].text not in by_size]
         sizes = [row for row in left if row[0].text in by_size]
         stale = Stale("an argument is not what the trace saw")
-        call = refusing(call, function, plain, stale)
         text = " and ".join(source.text for source, _ in sizes)
         wrong = ValueError(f"an argument has sizes other than {text}")
-        return refusing(call, function, sizes, wrong)
+        call = refusing(call, function, sizes, wrong)
+        return refusing(call, function, plain, stale, unreadable=stale)
 
     def _arguments(self, given: Sequence[Any]) -> Sequence[Any]:
         """All arguments of the graph: those that the code passes, and those that C++
@@ -195,6 +215,18 @@ def _refuse_changes(freeze: bool | str) -> None:
     from ..errors import FrozenWeightError  # imports Dynamo
 
     raise FrozenWeightError("frozen weights changed, and freeze='strict' forbids it")
+
+
+def _in_this_state(call: Call) -> Call:
+    """Wraps the call: raises Changed where PyTorch's global state is not that of now."""
+    known = global_state()
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if global_state() != known:
+            raise Changed("a default dtype, autocast or a mode of PyTorch has changed")
+        return call(*args, **kwargs)
+
+    return checked
 
 
 def bind(function: Any, module: Any, args: Any, kwargs: Any) -> dict[str, Any]:

@@ -81,8 +81,8 @@ class Place:
     """Where a value is, without running the user's code.
 
     `root` is "L" (the module), "G" (the globals) or "F" (the function). `asks` is what
-    is compared: "" (the value), "len" or "tuple" of it; "absent" says that there is no
-    value.
+    is compared: "" (the value), "len", "tuple" or "type" of it; "absent" says that there
+    is no value.
     """
 
     root: str
@@ -178,7 +178,7 @@ def _place(text: str, function: Any) -> Place | None:
             return None
         node = node.value
     steps.reverse()
-    is_known = asks in ("", "len", "tuple", "absent")
+    is_known = asks in ("", "len", "tuple", "type", "absent")
     if not is_known or not all(type(key) in (str, int) for _, key in steps):
         return None
     if node.id == "G" and steps:

@@ -161,8 +161,11 @@ bool ModuleState::compare(const Container &container, const Constant &constant,
   PyObject *found = container.found;
   Ref made;
   PyObject *value = nullptr;
-  if (constant.compared == Compared::Item) {
+  if (constant.compared == Compared::Item ||
+      constant.compared == Compared::Type) {
     value = itemOf(found, container.within, constant.key.get());
+    if (value && constant.compared == Compared::Type)
+      value = reinterpret_cast<PyObject *>(Py_TYPE(value));
   } else {
     made.reset(constant.compared == Compared::Length
                    ? PyLong_FromSsize_t(PyObject_Size(found))

@@ -62,8 +62,9 @@ public:
     Ref key;
     PyObject *object = nullptr; ///< the container's
   };
-  /// What is compared: an item, or the number of items, or the keys.
-  enum class Compared : uint8_t { Item, Length, Keys };
+  /// What is compared: an item, the number of items, the keys, or an item's
+  /// type.
+  enum class Compared : uint8_t { Item, Length, Keys, Type };
   struct Constant {
     uint32_t container;
     Ref key;

@@ -109,7 +109,8 @@ public:
     const auto &[container, key, compared, value, name] = row;
     check(container);
     Within within = kinds[container];
-    bool isItem = compared == ModuleState::Compared::Item;
+    bool isItem = compared == ModuleState::Compared::Item ||
+                  compared == ModuleState::Compared::Type;
     if (!isItem && within != Within::Dict && within != Within::Sequence)
       throw nb::value_error("only dicts and lists have a length");
     // An empty tuple around nothing, a tuple of one around a value.
@@ -194,7 +195,8 @@ void anabranch::python::bindReplay(nb::module_ &module) {
   nb::enum_<Compared>(module, "Compared")
       .value("Item", Compared::Item)
       .value("Length", Compared::Length)
-      .value("Keys", Compared::Keys);
+      .value("Keys", Compared::Keys)
+      .value("Type", Compared::Type);
   static PyType_Slot slots[] = {
       {Py_tp_call, reinterpret_cast<void *>(callGraph)},
       {Py_tp_traverse, reinterpret_cast<void *>(traverse)},

@@ -36,7 +36,7 @@ METHOD = closing_over(1)
         ),
         ("L['x'].size()[0]", None),
         ("L['self']", None),
-        ("type(L['self'].fc)", None),
+        ("type(L['self'].fc)", Place("L", [(True, "fc")], "type")),
         ("L['self", None),
     ],
 )
