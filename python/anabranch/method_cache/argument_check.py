@@ -1,5 +1,5 @@
-"""Compares the arguments of a recorded method with the values that its trace took for
-constant. Also compares values that only an expression over arguments can reach."""
+"""Compares the arguments of a recorded method, and PyTorch's global state, with what its
+trace saw. Also compares values that only an expression over arguments can reach."""
 
 from __future__ import annotations
 
@@ -7,36 +7,55 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .global_state import staying
+from .recording import Changed, Stale
 from .source import READERS, Source
 
 Call = Callable[..., Any]
 
 
 def refusing(
-    call: Call,
-    function: Any,
-    constants: Sequence[tuple[Source, Any]],
-    differs: Exception,
-    unreadable: Exception | None = None,
+    call: Call, function: Any, constants: Sequence[tuple[Source, Any]], error: Exception
 ) -> Call:
-    """Wraps `call`: raises `differs` for arguments whose values differ from these
-    constants, and `unreadable` for arguments that lack a value or cannot compare it.
-    Without `unreadable`, `call` gets those and reports what is wrong. It also gets
-    arguments that do not fit the method's parameters."""
+    """Wraps `call`: raises `error` for arguments whose values differ from these
+    constants. If the comparison itself fails, `call` gets the arguments and reports
+    what is wrong."""
     holds = _arguments_hold(function, constants)
     if holds is None:
         return call
-    signature = inspect.signature(function)
 
     def checked(*args: Any, **kwargs: Any) -> Any:
         try:
             fits = holds(*args, **kwargs)
-        except Exception:  # noqa: BLE001 - an argument's own attribute or comparison
-            if unreadable is not None and _binds(signature, args, kwargs):
-                raise unreadable.with_traceback(None) from None
+        except Exception:  # noqa: BLE001 - an argument's own comparison
             fits = True
         if not fits:
-            raise differs.with_traceback(None)
+            raise error.with_traceback(None)
+        return call(*args, **kwargs)
+
+    return checked
+
+
+def replaying(
+    call: Call, function: Any, constants: Sequence[tuple[Source, Any]]
+) -> Call:
+    """Wraps the `call` of a replay: raises Changed where PyTorch's global state is not
+    that of now, and Stale for arguments that differ from these constants, lack a value
+    or cannot compare it. Arguments that do not fit the method's parameters go to `call`,
+    which reports them."""
+    stays = staying()
+    holds = _arguments_hold(function, constants) or (lambda *_, **__: True)
+    signature = inspect.signature(function)
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if not stays():
+            raise Changed("a default dtype, autocast or a mode of PyTorch has changed")
+        try:
+            fits = holds(*args, **kwargs)
+        except Exception:  # noqa: BLE001 - an argument's own attribute or comparison
+            fits = not _binds(signature, args, kwargs)
+        if not fits:
+            raise Stale("an argument is not what the trace saw")
         return call(*args, **kwargs)
 
     return checked

@@ -119,8 +119,9 @@ class ModuleTable:
             *holder, (_, name) = place.path
             spot = self._spot(place.root, holder)
             own = getattr(spot.value, "__dict__", None)
-            is_known = spot.is_read and isinstance(own, dict)
-            return name not in own if is_known else MISSING
+            if not spot.is_read or not isinstance(own, dict):
+                return MISSING
+            return name not in own
         spot = self._spot(place.root, place.path)
         if not spot.is_read or (
             place.asks in COUNTED and type(spot.value) not in PLAIN

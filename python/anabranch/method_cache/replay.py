@@ -16,9 +16,8 @@ from typing import Any
 from .. import _C, collector
 from ..packages.optimizers import count_fused_steps
 from . import bytecode, dynamo
-from .argument_check import refusing
+from .argument_check import refusing, replaying
 from .calling import check_sizes, graph_call, other_size
-from .global_state import global_state
 from .module_state import ModuleTable
 from .recording import Changed, Recording, Stale
 from .source import MISSING, Place, Source, identity, look_up, values
@@ -79,8 +78,7 @@ class Replay:
             call = self._graph
             if self.recording.fetched is not None:
                 call, left = self._follow(table, self.recording.fetched, left)
-            linked = self._link(self._add_global(call))
-            self.function = _in_this_state(self._checked(linked, left))
+            self.function = self._checked(self._link(self._add_global(call)), left)
 
         def first(*given: Any) -> Any:
             arguments = self._arguments(given)
@@ -167,16 +165,14 @@ class Replay:
         return table.around(self._graph, self.calling.arguments), left
 
     def _checked(self, call: Call, left: Sequence[tuple[Source, Any]]) -> Call:
-        """Wraps the call: it refuses arguments that differ from these constants of the
-        trace."""
+        """Wraps the call: it refuses another global state than that of now, and
+        arguments that differ from these constants of the trace."""
         function, by_size = self.method.__func__, self.calling.guards_by_source
         plain = [row for row in left if row[0].text not in by_size]
         sizes = [row for row in left if row[0].text in by_size]
-        stale = Stale("an argument is not what the trace saw")
         text = " and ".join(source.text for source, _ in sizes)
         wrong = ValueError(f"an argument has sizes other than {text}")
-        call = refusing(call, function, sizes, wrong)
-        return refusing(call, function, plain, stale, unreadable=stale)
+        return replaying(refusing(call, function, sizes, wrong), function, plain)
 
     def _arguments(self, given: Sequence[Any]) -> Sequence[Any]:
         """All arguments of the graph: those that the code passes, and those that C++
@@ -215,18 +211,6 @@ def _refuse_changes(freeze: bool | str) -> None:
     from ..errors import FrozenWeightError  # imports Dynamo
 
     raise FrozenWeightError("frozen weights changed, and freeze='strict' forbids it")
-
-
-def _in_this_state(call: Call) -> Call:
-    """Wraps the call: raises Changed where PyTorch's global state is not that of now."""
-    known = global_state()
-
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        if global_state() != known:
-            raise Changed("a default dtype, autocast or a mode of PyTorch has changed")
-        return call(*args, **kwargs)
-
-    return checked
 
 
 def bind(function: Any, module: Any, args: Any, kwargs: Any) -> dict[str, Any]:

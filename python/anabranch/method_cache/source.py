@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .bytecode import code_digest
@@ -51,7 +51,7 @@ def absent(value: Any, name: str) -> bool:
 
 
 # Functions that a source may call.
-READERS = {
+READERS: dict[str, Callable[..., Any]] = {
     "dict": dict,
     "type": type,
     "frozenset": frozenset,
