@@ -24,6 +24,8 @@ _COMPARED = {
 # Readers of containers, and the containers that have no code of the user's.
 COUNTED = ("len", "tuple")
 PLAIN = (list, tuple, dict, collections.OrderedDict)
+# Ways to read an attribute that look into the object's dict.
+PLAIN_READERS = (object.__getattribute__, types.ModuleType.__getattribute__)
 SLOTS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__")
 # Kinds of objects that may be compared by identity. A reference to another object might
 # keep the module alive.
@@ -55,8 +57,10 @@ def _step(holder: Any, is_attribute: bool, key: str | int) -> tuple[Within, Any]
 
 
 def _is_hidden(holder: type, key: str) -> bool:
-    """Whether a property or another descriptor of the class hides an object's own
-    attribute of this name."""
+    """Whether the class reads its objects' attributes by code of its own, or has a
+    property or another descriptor that hides the attribute of this name."""
+    if holder.__getattribute__ not in PLAIN_READERS:
+        return True
     for base in holder.__mro__:
         if key in base.__dict__:
             return hasattr(type(base.__dict__[key]), "__set__")

@@ -190,10 +190,11 @@ class Recorder:
                 found[name] = (source, value)
             return name in found
 
-        given = [f"{name}.requires_grad" for name in self._tensors_of_calls()]
-        for name in (*self._guarded.values, *given, *self.calling.guards_by_source):
+        for name in (*self._guarded.values, *self.calling.guards_by_source):
             if not add(name):
                 raise NotCacheable(f"the trace depends on {name}, which has no name")
+        for name in self._tensors_of_calls():
+            add(f"{name}.requires_grad")
         for name in self._guarded.identities:
             add(name)
             add(f"identity({name})")

@@ -210,12 +210,22 @@ class Hiding(torch.nn.Module):
         return x * self.factor
 
 
+class Computing(Hiding):
+    """Computes what its attributes are."""
+
+    def __getattribute__(self, name):
+        if name == "factor":
+            return super().__getattribute__("shown")
+        return super().__getattribute__(name)
+
+
 @pytest.mark.parametrize("between", [False, True], ids=["first", "between"])
-def test_a_property_hides_an_attribute(tmp_path, between) -> None:
+@pytest.mark.parametrize("kind", [Hiding, Computing])
+def test_code_hides_an_attribute(tmp_path, kind, between) -> None:
     x = torch.arange(4.0)
     for shown in (2, 3):
         torch._dynamo.reset()
-        module = Hiding(2, 2 if between else shown)
+        module = kind(2, 2 if between else shown)
         call = anabranch.cache_compile(module.method, cache_dir=str(tmp_path))
         torch.testing.assert_close(call(x), module.method(x))
     module.shown = 5
