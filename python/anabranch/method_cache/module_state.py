@@ -57,10 +57,8 @@ def _step(holder: Any, is_attribute: bool, key: str | int) -> tuple[Within, Any]
 
 
 def _is_hidden(holder: type, key: str) -> bool:
-    """Whether the class reads its objects' attributes by code of its own, or has a
-    property or another descriptor that hides the attribute of this name."""
-    if holder.__getattribute__ not in PLAIN_READERS:
-        return True
+    """Whether a property or another descriptor of the class hides an object's own
+    attribute of this name."""
     for base in holder.__mro__:
         if key in base.__dict__:
             return hasattr(type(base.__dict__[key]), "__set__")
@@ -76,7 +74,7 @@ class _Spot:
     kind: Within  # how the parent keeps it
     value: Any
     place: tuple[int, str | int] | None = None
-    is_read: bool = True  # the value is what an expression reads, and not a descriptor
+    is_read: bool = True  # an expression reads this value, and no code of the user's
     children: dict[tuple[bool, str | int], _Spot] = dataclasses.field(
         default_factory=dict
     )
@@ -88,6 +86,8 @@ class _Spot:
             if self.value is MISSING:
                 value = MISSING
             is_read = self.is_read and kind != Within.Class and value is not MISSING
+            if is_attribute:  # the class may have code of its own that reads it
+                is_read &= type(self.value).__getattribute__ in PLAIN_READERS
             found = _Spot(self, name, kind, value, is_read=is_read)
             self.children[is_attribute, name] = found
         return found
@@ -161,7 +161,7 @@ class ModuleTable:
         return True
 
     def _compare_type(self, text: str, spot: _Spot, kind: type) -> bool:
-        if not spot.is_read:
+        if spot.kind == Within.Class or type(spot.value) is not kind:
             return False
         self.constants.append((*self._placed(spot), Compared.Type, (kind,), text))
         return True
