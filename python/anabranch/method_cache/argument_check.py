@@ -12,58 +12,62 @@ from .recording import Changed, Stale
 from .source import READERS, Source
 
 Call = Callable[..., Any]
+Wrap = Callable[[Call], Call]
 
 
 def refusing(
-    call: Call, function: Any, constants: Sequence[tuple[Source, Any]], error: Exception
-) -> Call:
-    """Wraps `call`: raises `error` for arguments whose values differ from these
-    constants. If the comparison itself fails, `call` gets the arguments and reports
-    what is wrong."""
+    function: Any, constants: Sequence[tuple[Source, Any]], error: Exception
+) -> Wrap:
+    """A wrapper of calls that raises `error` for arguments whose values differ from
+    these constants. If the comparison itself fails, the call gets the arguments and
+    reports what is wrong."""
     holds = _arguments_hold(function, constants)
     if holds is None:
-        return call
+        return lambda call: call
 
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        try:
-            fits = holds(*args, **kwargs)
-        except Exception:  # noqa: BLE001 - an argument's own comparison
-            fits = True
-        if not fits:
-            raise error.with_traceback(None)
-        return call(*args, **kwargs)
+    def wrap(call: Call) -> Call:
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            try:
+                fits = holds(*args, **kwargs)
+            except Exception:  # noqa: BLE001 - an argument's own comparison
+                fits = True
+            if not fits:
+                raise error.with_traceback(None)
+            return call(*args, **kwargs)
 
-    return checked
+        return checked
+
+    return wrap
 
 
-def replaying(
-    call: Call, function: Any, constants: Sequence[tuple[Source, Any]]
-) -> Call:
-    """Wraps the `call` of a replay: raises Changed where PyTorch's global state is not
-    that of now, and Stale for arguments that differ from these constants, lack a value
-    or cannot compare it. Arguments that do not fit the method's parameters go to `call`,
-    which reports them."""
+def replaying(function: Any, constants: Sequence[tuple[Source, Any]]) -> Wrap:
+    """A wrapper of a replay's calls. It raises Changed where PyTorch's global state is
+    not that of now, and Stale for arguments that differ from these constants, lack a
+    value or cannot compare it. Arguments that do not fit the method's parameters go to
+    the call, which reports them."""
     stays = staying()
     holds = _arguments_hold(function, constants) or (lambda *_, **__: True)
-    signature = inspect.signature(function)
 
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        if not stays():
-            raise Changed("a default dtype, autocast or a mode of PyTorch has changed")
-        try:
-            fits = holds(*args, **kwargs)
-        except Exception:  # noqa: BLE001 - an argument's own attribute or comparison
-            fits = not _binds(signature, args, kwargs)
-        if not fits:
-            raise Stale("an argument is not what the trace saw")
-        return call(*args, **kwargs)
+    def wrap(call: Call) -> Call:
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            if not stays():
+                raise Changed("PyTorch's default dtype, autocast or modes have changed")
+            try:
+                fits = holds(*args, **kwargs)
+            except Exception:  # noqa: BLE001 - an argument's own attribute or comparison
+                fits = not _binds(function, args, kwargs)
+            if not fits:
+                raise Stale("an argument is not what the trace saw")
+            return call(*args, **kwargs)
 
-    return checked
+        return checked
+
+    return wrap
 
 
-def _binds(signature: inspect.Signature, args: Any, kwargs: Any) -> bool:
+def _binds(function: Any, args: Any, kwargs: Any) -> bool:
     try:
-        signature.bind(*args, **kwargs)
+        inspect.signature(function).bind(*args, **kwargs)
     except TypeError:
         return False
     return True

@@ -132,7 +132,7 @@ def guarded_names(context: Any) -> GuardedNames:
     for guard in context.guards_context.dynamo_guards:
         name = _OF_CLASS.sub(r"\1.\2", guard.name)
         kind = guard.create_fn_name()
-        if kind in _OF_TYPES and name == guard.name and _has_type(name):
+        if kind in _OF_TYPES and _has_type(guard.name):
             found.types.append(name)
             if kind == "TENSOR_MATCH":
                 found.tensors.append(name)
@@ -147,8 +147,11 @@ def guarded_names(context: Any) -> GuardedNames:
 
 
 def _has_type(name: str) -> bool:
-    """Whether the type of the value may differ between two modules or calls."""
-    return not is_private(name) and not name.endswith(_DICTS_OF_MODULES)
+    """Whether the type of the value may differ between two modules or calls. What is
+    inside a class is compared by the hashes of source files."""
+    if is_private(name) or _OF_CLASS.search(name):
+        return False
+    return not name.endswith(_DICTS_OF_MODULES)
 
 
 def _compared(kind: str, name: str, guard: Any) -> str:

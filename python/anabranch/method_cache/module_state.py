@@ -142,9 +142,9 @@ class ModuleTable:
         root, path, asks = place.root, place.path, place.asks
         if asks == "absent":
             return value and self._compare_absence(root, path, source.text)
-        there = self._walk(root, path)
         if asks == "type":
             return self._compare_type(source.text, self._spot(root, path), value)
+        there = self._walk(root, path)
         if asks:
             kind = Within.Dict if isinstance(there, dict) else Within.Sequence
             if kind == Within.Sequence and type(there) not in (list, tuple):

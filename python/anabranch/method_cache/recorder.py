@@ -208,14 +208,14 @@ class Recorder:
     def _types(self, locals_: Mapping[str, Any]) -> list[tuple[Source, Any]]:
         """The types that the trace depends on, by their names. The entry's key has the
         module's own."""
-        owner = self.function.__code__.co_varnames[0]
+        names = dict.fromkeys(self._guarded.types)
+        names.pop(f"L['{self.function.__code__.co_varnames[0]}']", None)
         found = []
-        for name in dict.fromkeys(self._guarded.types):
+        for name in names:
             source = self._source(f"type({name})")
             with contextlib.suppress(Exception):  # only Dynamo can read this source
                 kind = source.value(self.function, locals_)
-                if name != f"L['{owner}']":
-                    found.append((source, identity(kind)))
+                found.append((source, identity(kind)))
         return found
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from .. import _C, collector
 from ..packages.optimizers import count_fused_steps
 from . import bytecode, dynamo
-from .argument_check import refusing, replaying
+from .argument_check import Wrap, refusing, replaying
 from .calling import check_sizes, graph_call, other_size
 from .module_state import ModuleTable
 from .recording import Changed, Recording, Stale
@@ -78,7 +78,8 @@ class Replay:
             call = self._graph
             if self.recording.fetched is not None:
                 call, left = self._follow(table, self.recording.fetched, left)
-            self.function = self._checked(self._link(self._add_global(call)), left)
+            check = self._check(left)
+            self.function = check(self._link(self._add_global(call)))
 
         def first(*given: Any) -> Any:
             arguments = self._arguments(given)
@@ -89,7 +90,7 @@ class Replay:
 
         name = self._add_global(first)
         try:
-            return self._checked(self._link(name), left)(module, *args, **kwargs)
+            return check(self._link(name))(module, *args, **kwargs)
         finally:
             # `first` refers to the module, which must not live as long as the globals.
             del function.__globals__[name]
@@ -112,7 +113,7 @@ class Replay:
         for number, value in zip(left, evaluated):
             found[number] = value
         for value, (source, known) in zip(found, constants):
-            # A recording names types.
+            # A recording cannot hold classes, and has their names.
             named = identity(value) if isinstance(value, type) else value
             if type(named) is not type(known) or named != known:
                 raise Stale(f"{source.text} was {known!r} and is {value!r}")
@@ -164,15 +165,16 @@ class Replay:
         table.compare(defaults, function.__defaults__)
         return table.around(self._graph, self.calling.arguments), left
 
-    def _checked(self, call: Call, left: Sequence[tuple[Source, Any]]) -> Call:
-        """Wraps the call: it refuses another global state than that of now, and
+    def _check(self, left: Sequence[tuple[Source, Any]]) -> Wrap:
+        """A wrapper of calls that refuses another global state than that of now, and
         arguments that differ from these constants of the trace."""
         function, by_size = self.method.__func__, self.calling.guards_by_source
         plain = [row for row in left if row[0].text not in by_size]
         sizes = [row for row in left if row[0].text in by_size]
         text = " and ".join(source.text for source, _ in sizes)
         wrong = ValueError(f"an argument has sizes other than {text}")
-        return replaying(refusing(call, function, sizes, wrong), function, plain)
+        traced, sized = replaying(function, plain), refusing(function, sizes, wrong)
+        return lambda call: traced(sized(call))
 
     def _arguments(self, given: Sequence[Any]) -> Sequence[Any]:
         """All arguments of the graph: those that the code passes, and those that C++

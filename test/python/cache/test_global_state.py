@@ -4,7 +4,6 @@ is eager's, and has eager's dtype."""
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -12,11 +11,6 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 import anabranch
-
-
-@pytest.fixture(autouse=True)
-def cached(monkeypatch) -> None:
-    monkeypatch.delenv("ANABRANCH_CACHE", raising=False)
 
 
 class Negative(TorchFunctionMode):
@@ -77,8 +71,7 @@ class Model(torch.nn.Module):
 
 
 def same(state: str, call, wanted, x) -> None:
-    with STATES[state](), torch.no_grad(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Skip cache as")
+    with STATES[state](), torch.no_grad():
         found, expected = call(x), wanted(x)
     torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
 
@@ -86,18 +79,18 @@ def same(state: str, call, wanted, x) -> None:
 @pytest.mark.parametrize("between", [False, True], ids=["first", "between"])
 @pytest.mark.parametrize("state", [name for name in STATES if name != "plain"])
 @pytest.mark.parametrize("name", ["linear", "new", "branch", "asks"])
-def test_other_states_compute_what_eager_does(tmp_path, name, state, between) -> None:
+def test_other_states_compute_what_eager_does(
+    replays, tmp_path, name, state, between
+) -> None:
     x = torch.randn(2, 8)
     for number, (traced, other) in enumerate([("plain", state), (state, "plain")]):
-        folder = str(tmp_path / str(number))
-        for states in ((traced,), (traced, other) if between else (other,)):
-            torch._dynamo.reset()
-            model = Model()
-            call = anabranch.cache_compile(getattr(model, name), cache_dir=folder)
-            for each in states:
-                same(each, call, getattr(model, name), x)
+        folder = tmp_path / str(number)
+        calls = replays(Model, name, folder, traced, other, between)
+        for model, call, each in calls:
+            same(each, call, getattr(model, name), x)
 
 
+@pytest.mark.usefixtures("cached")
 def test_each_state_has_an_entry(tmp_path) -> None:
     x = torch.randn(2, 8)
     for state in ("plain", "bfloat16", "plain", "bfloat16"):

@@ -15,12 +15,7 @@ import torch
 
 import anabranch
 
-
-@pytest.fixture(autouse=True)
-def cached(monkeypatch) -> None:
-    monkeypatch.delenv("ANABRANCH_CACHE", raising=False)
-
-
+THREE = torch.full((4,), 3.0)
 # What a class computes. Only attributes tell the objects apart, and some read the same.
 WAYS = (
     lambda self, x: x * self.scale,
@@ -77,30 +72,23 @@ def pass_to(name: str, module: Any, kind: type) -> tuple[Sequence[Any], dict[str
     return (x, held.get(name, given)), {}
 
 
-def same(module: Any, name: str, call: Callable[..., Any], kind: type) -> None:
-    args, kwargs = pass_to(name, module, kind)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Skip cache as")
-        found = call(*args, **kwargs)
-    torch.testing.assert_close(found, getattr(module, name)(*args, **kwargs))
-
-
 PLACES = [name for name in vars(Applying) if name.startswith("of_")]
 
 
 @pytest.mark.parametrize("between", [False, True], ids=["first", "between"])
 @pytest.mark.parametrize("name", PLACES)
 @pytest.mark.parametrize("seed", range(2))
-def test_other_classes_compute_what_eager_does(tmp_path, name, seed, between) -> None:
+def test_other_classes_compute_what_eager_does(
+    replays, tmp_path, name, seed, between
+) -> None:
     draw = random.Random(seed)
     ways = draw.sample(WAYS, 2)
     traced, other = (random_class(draw, n, way) for n, way in enumerate(ways))
-    for kinds in ((traced,), (traced, other) if between else (other,)):
-        torch._dynamo.reset()
-        module = Applying()
-        call = anabranch.cache_compile(getattr(module, name), cache_dir=str(tmp_path))
-        for kind in kinds:
-            same(module, name, call, kind)
+    calls = replays(Applying, name, tmp_path, traced, other, between)
+    for module, call, kind in calls:
+        args, kwargs = pass_to(name, module, kind)
+        wanted = getattr(module, name)(*args, **kwargs)
+        torch.testing.assert_close(call(*args, **kwargs), wanted)
 
 
 class Contained(torch.nn.Module):
@@ -114,29 +102,25 @@ class Contained(torch.nn.Module):
 
 Pair = collections.namedtuple("Pair", "a")
 CONTAINERS = {
-    "list": [torch.full((4,), 3.0)],
-    "tuple": (torch.full((4,), 3.0),),
-    "named": Pair(torch.full((4,), 3.0)),
-    "dict": {"a": torch.full((4,), 3.0)},
-    "ordered": collections.OrderedDict(a=torch.full((4,), 3.0)),
+    "list": [THREE],
+    "tuple": (THREE,),
+    "named": Pair(THREE),
+    "dict": {"a": THREE},
+    "ordered": collections.OrderedDict(a=THREE),
 }
 
 
 @pytest.mark.parametrize("between", [False, True], ids=["first", "between"])
 @pytest.mark.parametrize("traced", CONTAINERS)
-def test_other_containers_compute_what_eager_does(tmp_path, traced, between) -> None:
-    x, module = torch.arange(4.0), Contained()
-    folder = str(tmp_path)
+def test_other_containers_compute_what_eager_does(
+    replays, tmp_path, traced, between
+) -> None:
+    x = torch.arange(4.0)
     for other in CONTAINERS:
-        for kinds in ((traced,), (traced, other) if between else (other,)):
-            torch._dynamo.reset()
-            call = anabranch.cache_compile(module.method, cache_dir=folder)
-            for kind in kinds:
-                given = CONTAINERS[kind]
-                with warnings.catch_warnings():
-                    warnings.filterwarnings("ignore", message="Skip cache as")
-                    found = call(x, given)
-                torch.testing.assert_close(found, module.method(x, given))
+        calls = replays(Contained, "method", tmp_path, traced, other, between)
+        for module, call, kind in calls:
+            given = CONTAINERS[kind]
+            torch.testing.assert_close(call(x, given), module.method(x, given))
 
 
 class Branching(torch.nn.Module):
@@ -162,32 +146,29 @@ class Derived(torch.Tensor):
     pass
 
 
-three = torch.full((4,), 3.0)
 VALUES = {
-    "exact": [three, three.as_subclass(Derived), torch.nn.Parameter(three)],
-    "parameter": [torch.nn.Parameter(three), three],
-    "learned": [three.clone().requires_grad_(), three],
-    "tensor": [three, 3, 2.0, True],
-    "optional": [three, None],
+    "exact": [THREE, THREE.as_subclass(Derived), torch.nn.Parameter(THREE)],
+    "parameter": [torch.nn.Parameter(THREE), THREE],
+    "learned": [THREE.clone().requires_grad_(), THREE],
+    "tensor": [THREE, 3, 2.0, True],
+    "optional": [THREE, None],
 }
 
 
 @pytest.mark.parametrize("between", [False, True], ids=["first", "between"])
 @pytest.mark.parametrize("name", VALUES)
-def test_other_tensors_compute_what_eager_does(tmp_path, name, between) -> None:
+def test_other_tensors_compute_what_eager_does(
+    replays, tmp_path, name, between
+) -> None:
     x = torch.arange(4.0)
     pairs = itertools.permutations(VALUES[name], 2)
     for number, (traced, other) in enumerate(pairs):
-        folder = str(tmp_path / str(number))
-        for values in ((traced,), (traced, other) if between else (other,)):
-            torch._dynamo.reset()
-            module = Branching()
-            call = anabranch.cache_compile(getattr(module, name), cache_dir=folder)
-            for value in values:
-                with warnings.catch_warnings(), torch.no_grad():
-                    warnings.filterwarnings("ignore", message="Skip cache as")
-                    found, wanted = call(x, value), getattr(module, name)(x, value)
-                torch.testing.assert_close(found, wanted)
+        folder = tmp_path / str(number)
+        calls = replays(Branching, name, folder, traced, other, between)
+        for module, call, value in calls:
+            with torch.no_grad():
+                found, wanted = call(x, value), getattr(module, name)(x, value)
+            torch.testing.assert_close(found, wanted)
 
 
 class Hiding(torch.nn.Module):
@@ -221,6 +202,7 @@ class Computing(Hiding):
 
 @pytest.mark.parametrize("between", [False, True], ids=["first", "between"])
 @pytest.mark.parametrize("kind", [Hiding, Computing])
+@pytest.mark.usefixtures("cached")
 def test_code_hides_an_attribute(tmp_path, kind, between) -> None:
     x = torch.arange(4.0)
     for shown in (2, 3):
@@ -238,6 +220,7 @@ class Missing:
     apply = WAYS[0]
 
 
+@pytest.mark.usefixtures("cached")
 def test_an_attribute_that_is_missing_is_an_error(tmp_path) -> None:
     kind = random_class(random.Random(0), 1, WAYS[0])
     for _ in range(2):
