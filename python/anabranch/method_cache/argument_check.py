@@ -51,7 +51,9 @@ def replaying(function: Any, constants: Sequence[tuple[Source, Any]]) -> Wrap:
     def wrap(call: Call) -> Call:
         def checked(*args: Any, **kwargs: Any) -> Any:
             if not stays():
-                raise Changed("PyTorch's default dtype, autocast or modes have changed")
+                raise Changed(
+                    "PyTorch's default dtype, autocast, determinism or modes have changed"
+                )
             try:
                 fits = holds(*args, **kwargs)
             except Exception:  # noqa: BLE001 - an argument's own attribute or comparison
