@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "anabranch/anabranch.h"
+#include "runtime/workers/WorkerPool.h"
 #include "support/runtime/TestRandomCalls.h"
 
 #include <chrono>
@@ -59,11 +60,13 @@ protected:
     return call.run(*executable).ok() && call.wrong().empty();
   }
 
-  /// Waits until workers have moved. They do when they next look for work.
-  bool soon(const std::function<bool(const cpu_set_t &)> &holds) {
+  /// Waits until workers have moved. They do when they next look for work,
+  /// which `ask` gives them.
+  bool soon(const std::function<bool(const cpu_set_t &)> &holds,
+            const std::function<void()> &ask) {
     auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (std::chrono::steady_clock::now() < end) {
-      EXPECT_TRUE(works());
+      ask();
       std::vector<pid_t> all = workers();
       if (all.size() >= 2 &&
           std::all_of(all.begin(), all.end(),
@@ -71,6 +74,10 @@ protected:
         return true;
     }
     return false;
+  }
+
+  bool soon(const std::function<bool(const cpu_set_t &)> &holds) {
+    return soon(holds, [&] { EXPECT_TRUE(works()); });
   }
 
   bool onFirst(const cpu_set_t &set) const {
@@ -105,7 +112,16 @@ TEST_F(Pinning, BindsWorkersAndNeverTheCaller) {
   EXPECT_TRUE(soon([&](const cpu_set_t &set) { return isAllowed(set); }));
 }
 
-/// The workers leave even if the scheduler keeps putting them there.
+/// A call that is open and has no work.
+class Idle : public runtime::Job {
+public:
+  Idle() : Job(2) {}
+  bool work(runtime::WorkerScratch &) override { return false; }
+};
+
+/// The workers leave even if the scheduler keeps putting them there. The caller
+/// sleeps while its call is open, so that workers run on its CPU meanwhile: a
+/// program's calls may be too short for that, or run without workers.
 TEST_F(Pinning, WorkersLeaveTheCpuOfTheCaller) {
   if (CPU_COUNT(&allowed) < 2)
     GTEST_SKIP() << "there is one CPU";
@@ -115,11 +131,21 @@ TEST_F(Pinning, WorkersLeaveTheCpuOfTheCaller) {
     CPU_ZERO(&one);
     CPU_SET(first, &one);
     ASSERT_EQ(::sched_setaffinity(0, sizeof(one), &one), 0);
-    for (pid_t worker : workers())
-      ASSERT_EQ(::sched_setaffinity(worker, sizeof(one), &one), 0);
-    EXPECT_TRUE(soon([&](const cpu_set_t &set) {
+    Idle job;
+    runtime::WorkerPool &pool = runtime::WorkerPool::get();
+    int place = pool.enter(job);
+    ASSERT_GE(place, 0);
+    auto hasLeft = [&](const cpu_set_t &set) {
       return isAllowed(set) && !CPU_ISSET(first, &set);
+    };
+    EXPECT_TRUE(soon(hasLeft, [&] {
+      for (pid_t worker : workers())
+        if (!hasLeft(cpusOf(worker)))
+          ::sched_setaffinity(worker, sizeof(one), &one);
+      pool.notify(pool.size());
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }));
+    pool.leave(place);
   });
   caller.join();
 }
