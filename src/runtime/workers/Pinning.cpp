@@ -127,10 +127,15 @@ Status pinFromEnvironment() {
                 : Status(s.code(), "ANABRANCH_PIN: " + s.message());
 }
 
-PinnedThread::PinnedThread(int worker) : worker(worker) {
-  if (::sched_getaffinity(0, sizeof(inherited), &inherited) != 0)
-    CPU_ZERO(&inherited);
-  mayMove = CPU_COUNT(&inherited) > 1;
+cpu_set_t cpusOfThisThread() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0)
+    CPU_ZERO(&set);
+  return set;
+}
+
+PinnedThread::PinnedThread(int worker, const cpu_set_t &inherited)
+    : worker(worker), mayMove(CPU_COUNT(&inherited) > 1), inherited(inherited) {
 }
 
 void PinnedThread::follow() {

@@ -21,10 +21,15 @@ struct PinningChoice;
 /// pinWorkers. Each call returns the error again if the variable is wrong.
 Status pinFromEnvironment();
 
+/// Empty if they are not known.
+cpu_set_t cpusOfThisThread();
+
 /// The CPUs of one worker. It belongs to the worker's thread.
 class PinnedThread {
 public:
-  explicit PinnedThread(int worker);
+  /// `inherited` are the CPUs of the thread that starts the worker. Before the
+  /// worker first runs, others may have bound it.
+  PinnedThread(int worker, const cpu_set_t &inherited);
 
   /// Moves the thread if the choice has changed.
   void follow();
@@ -40,7 +45,7 @@ private:
   const PinningChoice *seen = nullptr;
   bool mayMove; ///< nothing binds the thread, and it has more than one CPU
   std::chrono::steady_clock::time_point lastMove;
-  cpu_set_t inherited;
+  const cpu_set_t inherited;
 };
 
 } // namespace anabranch::runtime

@@ -86,6 +86,7 @@ void *WorkerScratch::reserve(size_t bytes) {
 struct WorkerThread {
   WorkerPool *pool;
   int worker;
+  cpu_set_t inherited;
 
   static void *main(void *argument) {
     WorkerThread self = *static_cast<WorkerThread *>(argument);
@@ -93,12 +94,13 @@ struct WorkerThread {
     char name[16];
     std::snprintf(name, sizeof(name), "anabranch-%d", self.worker + 1);
     ::pthread_setname_np(::pthread_self(), name);
-    self.pool->loop(self.worker);
+    self.pool->loop(self.worker, PinnedThread(self.worker, self.inherited));
     return nullptr;
   }
 
   static bool start(WorkerPool *pool, int worker) {
-    auto *argument = new (std::nothrow) WorkerThread{pool, worker};
+    auto *argument =
+        new (std::nothrow) WorkerThread{pool, worker, cpusOfThisThread()};
     if (!argument)
       return false;
     // Blocks all signals in workers: they are for the threads that the program
@@ -236,9 +238,8 @@ void WorkerPool::sleep(uint32_t seen) {
   parked.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void WorkerPool::loop(int worker) {
+void WorkerPool::loop(int worker, PinnedThread pinned) {
   WorkerScratch scratch;
-  PinnedThread pinned(worker);
   int first = 0;
   for (;;) {
     pinned.follow();

@@ -96,7 +96,7 @@ private:
 
   WorkerPool() = default;
   void wake(int count);
-  void loop(int worker);
+  void loop(int worker, PinnedThread pinned);
   bool mayEnd(int worker);
   enum class Turn : uint8_t { Worked, NothingToDo, InTheWay };
   Turn help(WorkerScratch &scratch, int &first, PinnedThread &thread);
