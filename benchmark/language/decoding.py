@@ -11,7 +11,7 @@ decoding.py f32 --model MODEL.gguf --depth 2048
 
 Every figure comes from a fresh process, or is the median of several in turns. A way is a dtype of activations
 ("f32", "bf16"), or one with weights in few bits ("int4", "int4-bf16"). "packed" keeps
-the integers of a GGUF file. "token" is the time between two tokens of generate(), and
+the integers of a GGUF file. "a8" rounds activations to 8 bits in products. "token" is the time between two tokens of generate(), and
 "step" the part of it that the compiled step takes. "sampled" is a token with
 temperature, top-k, top-p, min-p and a repetition penalty.
 """
@@ -40,6 +40,8 @@ WAYS = (
     "int4-bf16",
     "packed",
     "packed-bf16",
+    "packed-a8",
+    "int8-a8",
 )
 PROMPTS = (46, 512)
 NEW_TOKENS = 128
@@ -56,12 +58,14 @@ SAMPLED = {
 }
 
 
-def parts_of(way: str) -> tuple[str, Any]:
-    """The weights of a way, and the dtype of its activations."""
+def parts_of(way: str) -> tuple[str, Any, str]:
+    """The weights of a way, the dtype of its activations, and what products read of
+    these."""
     import torch
 
-    kind, _, dtype = way.partition("-")
-    return kind, torch.bfloat16 if "bf16" in (kind, dtype) else torch.float32
+    parts = way.split("-")
+    dtype = torch.bfloat16 if "bf16" in parts else torch.float32
+    return parts[0], dtype, "int8" if "a8" in parts else "exact"
 
 
 def quantized(kind: str) -> str | None:
@@ -80,14 +84,16 @@ def measure(model_name: str, way: str, threads: int, depth: int) -> dict[str, fl
     from anabranch.llm import programs
 
     imported = time.perf_counter()
-    kind, floats = parts_of(way)
+    kind, floats, activations = parts_of(way)
     model, _ = llm.load(model_name, dtype=floats, packed=kind == "packed")
     loaded = time.perf_counter()
     # As in llama.cpp's benchmark no token ends an answer. A least number of tokens would
     # read all logits at each of them.
     model.generation_config.eos_token_id = None
     length = max(LENGTH, depth + NEW_TOKENS)
-    compiled = llm.compile(model, quantize=quantized(kind), max_length=length)
+    compiled = llm.compile(
+        model, quantize=quantized(kind), max_length=length, activations=activations
+    )
     clock = StepClock(programs.Programs)
     first = answer(compiled, PROMPTS[0], 2)
     ready = time.perf_counter()

@@ -71,6 +71,9 @@ typedef struct anabranch_object_store {
  *   "symbolic" also the program in which no symbol has a value      [false]
  *   "super_kernels" "marked": of scopes in the graph; "auto": also of other
  *              launches, where "machine" promises gain           ["marked"]
+ *   "activations" what products with weights of 4 or 8 bits read of the
+ *              other operand: "exact", all of its precision; "int8", 8 bits
+ *              with a scale for each row and some columns         ["exact"]
  *   "panels"   how frozen operands of products are packed: "best" for each
  *              number of rows, or "alike" for all, so that programs of equal
  *              weights share them                                 ["best"]

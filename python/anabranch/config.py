@@ -19,6 +19,7 @@ GEARS_MERGE = ("zip", "product")
 TRUST = (None, "user", "group", "anyone")
 FREEZE = (False, True, "strict", "move")
 PANELS = ("best", "alike")
+ACTIVATIONS = ("exact", "int8")
 
 # The options that torch.compile(mode=...) sets. Every mode uses the same compiler.
 MODES: dict[str, dict[str, Any]] = {
@@ -44,6 +45,9 @@ class Config:
     panels    how frozen weights are packed: "best" for the number of rows that the
               graph multiplies; "alike" for any number of rows, so that several
               graphs of one model can share packed weights.
+    activations  what products with weights of 4 or 8 bits read of their other
+              operand: "exact" all of its precision; "int8" its values rounded to 8
+              bits, with a scale for each row and group of at most 256 columns.
     threads   workers of a call, and threads of the compiler, 1024 at most; 0: one
               for each core, and no more than the container's CPU quota allows.
     pin       where the workers of the process run: "cores" gives each a core,
@@ -91,6 +95,7 @@ class Config:
     freeze: bool | str = False
     watch: bool = True
     panels: str = "best"
+    activations: str = "exact"
     threads: int = 0
     pin: str | None = None
     streams: str = "marked"
@@ -132,6 +137,7 @@ class Config:
         _choose("trust", self.trust, TRUST)
         _choose("freeze", self.freeze, FREEZE)
         _choose("panels", self.panels, PANELS)
+        _choose("activations", self.activations, ACTIVATIONS)
         for name in ("dump", "trace"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _path(name, getattr(self, name)))

@@ -25,9 +25,10 @@ int64_t QuantizedWeight::panels(int64_t columns) {
 }
 
 void setQuantizedWeight(Operation *op, const QuantizedWeight &weight) {
-  op->setAttr(attributeName, DenseI64ArrayAttr::get(
-                                 op->getContext(),
-                                 {weight.bits, weight.group, weight.center}));
+  op->setAttr(attributeName,
+              DenseI64ArrayAttr::get(
+                  op->getContext(),
+                  {weight.bits, weight.group, weight.center, weight.leftBits}));
 }
 
 std::optional<QuantizedWeight> quantizedWeightOf(Operation *op) {
@@ -36,7 +37,7 @@ std::optional<QuantizedWeight> quantizedWeightOf(Operation *op) {
   auto numbers = op->getAttrOfType<DenseI64ArrayAttr>(attributeName);
   if (!numbers)
     return std::nullopt;
-  return QuantizedWeight{numbers[0], numbers[1], numbers[2]};
+  return QuantizedWeight{numbers[0], numbers[1], numbers[2], numbers[3]};
 }
 
 } // namespace ir

@@ -154,7 +154,17 @@ static Error setPanels(const json::Value &value, StringRef key,
   bool any = false;
   if (Error error = setWord(value, key, "best", "alike", any))
     return error;
-  options.panels = any ? codegen::PanelsFor::AnyRows : codegen::PanelsFor::Rows;
+  options.products.panels =
+      any ? codegen::PanelsFor::AnyRows : codegen::PanelsFor::Rows;
+  return Error::success();
+}
+
+static Error setActivations(const json::Value &value, StringRef key,
+                            Options &options) {
+  bool rounded = false;
+  if (Error error = setWord(value, key, "exact", "int8", rounded))
+    return error;
+  options.products.leftBits = rounded ? 8 : 0;
   return Error::success();
 }
 
@@ -180,6 +190,7 @@ static constexpr struct {
     {"machine", setMachine},
     {"super_kernels", setSuperKernels},
     {"panels", setPanels},
+    {"activations", setActivations},
     {"bindings", setBindings},
     {"pad", setMember<&Options::pad>},
     {"symbolic", setMember<&Options::symbolic>},

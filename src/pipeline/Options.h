@@ -33,7 +33,7 @@ struct Options {
   std::vector<Binding> bindings; ///< a program for each
   bool pad = false;              ///< run other sizes in programs of larger ones
   bool symbolic = false;         ///< also a program without a binding
-  codegen::PanelsFor panels = codegen::PanelsFor::Rows; ///< of constants
+  ProductOptions products;
   codegen::Blockings blockings; ///< of kernels whose blockings were timed
   size_t listBlockings = 0;     ///< how many to report of each kernel
 };

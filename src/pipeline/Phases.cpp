@@ -66,14 +66,15 @@ choosePanels(linalg::GenericOp op, const codegen::TargetInfo &target,
 
 /// The weight of a product that the kernel for quantised weights reads in few
 /// bits, if any.
-static std::optional<WeightRole>
-chooseWeight(linalg::GenericOp op, const codegen::TargetInfo &target) {
+static std::optional<WeightRole> chooseWeight(linalg::GenericOp op,
+                                              const codegen::TargetInfo &target,
+                                              int64_t leftBits) {
   std::string why;
   auto contraction = codegen::Contraction::match(op, why);
   if (!contraction || !codegen::wantsQuantizedWeight(*contraction, target))
     return std::nullopt;
   return WeightRole{contraction->right.number, contraction->column,
-                    contraction->depth};
+                    contraction->depth, leftBits};
 }
 
 void addProofPasses(OpPassManager &module) {
@@ -87,7 +88,7 @@ void addProofPasses(OpPassManager &module) {
 
 void addPasses(OpPassManager &module, Phase phase,
                const codegen::TargetInfo &target, const StreamOptions &streams,
-               codegen::PanelsFor panels) {
+               const ProductOptions &products) {
   OpPassManager &functions = module.nest<func::FuncOp>();
   switch (phase) {
   case Phase::Lower:
@@ -114,9 +115,11 @@ void addPasses(OpPassManager &module, Phase phase,
     functions.addPass(createCSEPass());
     // The loops of products have their final shape, and nothing is fused yet.
     functions.addPass(createPackQuantizedPass(
-        [&target](linalg::GenericOp op) { return chooseWeight(op, target); }));
-    functions.addPass(
-        createPackConstantsPass([&target, panels](linalg::GenericOp op) {
+        [&target, bits = products.leftBits](linalg::GenericOp op) {
+          return chooseWeight(op, target, bits);
+        }));
+    functions.addPass(createPackConstantsPass(
+        [&target, panels = products.panels](linalg::GenericOp op) {
           return choosePanels(op, target, panels);
         }));
     functions.addPass(createNumberFencesPass());

@@ -46,6 +46,14 @@ struct StreamOptions {
   SuperOptions supers;
 };
 
+/// How products read their operands.
+struct ProductOptions {
+  codegen::PanelsFor panels = codegen::PanelsFor::Rows; ///< of constants
+  /// Bits to which products by weights of few bits round the other operand; 0:
+  /// they keep the precision of its type.
+  int64_t leftBits = 0;
+};
+
 /// Adds the passes that lower to linalg but leave attention whole. Padding is
 /// proved on their result.
 void addProofPasses(mlir::OpPassManager &module);
@@ -55,7 +63,7 @@ void addProofPasses(mlir::OpPassManager &module);
 void addPasses(mlir::OpPassManager &module, Phase phase,
                const codegen::TargetInfo &target,
                const StreamOptions &streams = {},
-               codegen::PanelsFor panels = codegen::PanelsFor::Rows);
+               const ProductOptions &products = {});
 
 } // namespace pipeline
 } // namespace anabranch

@@ -195,7 +195,7 @@ Outcome Compilation::runPasses(Phase phase) {
 Outcome Compilation::runPasses(Phase phase, ModuleOp module) {
   PassManager passes(&context, ModuleOp::getOperationName());
   passes.enableVerifier(options.debug);
-  addPasses(passes, phase, target, options.streams, options.panels);
+  addPasses(passes, phase, target, options.streams, options.products);
   if (failed(passes.run(module)))
     // After Memory an error is a bug of this project: a graph may ask for what
     // cannot be done, but a program that was built cannot.

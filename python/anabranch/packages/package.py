@@ -240,6 +240,8 @@ def _compiler_options(
         options["super_kernels"] = "auto"
     if config.panels != "best":
         options["panels"] = config.panels
+    if config.activations != "exact":
+        options["activations"] = config.activations
     # Blockings were timed on this machine, so other targets do not use them.
     if described.blockings and cpu in ("host", "native"):
         options["blockings"] = described.blockings

@@ -70,15 +70,16 @@ Value LeftDigits::splat(int32_t number) {
   return broadcast(lanes.constant(lanes.builder.getI32IntegerAttr(number)));
 }
 
-void LeftDigits::make() {
-  lanes.loop(lanes.index(0), lanes.index(context.rows()), 1, [&](Value row) {
-    readRow(row);
+void LeftDigits::make(Value first, Value end) {
+  lanes.loop(first, end, 1, [&](Value from) {
+    readRow(from);
+    Value row = lanes.subIndex(from, first);
     lanes.loop(lanes.index(0), lanes.index(context.blocks()), 1,
                [&](Value block) { makeBlock(row, block); });
   });
 }
 
-/// Reads the row as f32, with zeros up to the padded depth.
+/// Reads a row of the operand as f32, with zeros up to the padded depth.
 void LeftDigits::readRow(Value row) {
   OperandReader reader(gemm, gemm.contraction.left);
   int64_t width = context.blocking.lanes;

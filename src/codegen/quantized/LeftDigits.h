@@ -31,8 +31,9 @@ public:
 
   static int64_t scratchBytes(const QuantizedContext &context);
 
-  /// Computes the digits of all rows.
-  void make();
+  /// Computes the digits of the rows from `first` to before `end`, as the rows
+  /// from 0 on.
+  void make(mlir::Value first, mlir::Value end);
 
   /// For each row: its digits; the f32 scales of its blocks; the f32 sums of
   /// its blocks; its zero-point compensation, the i32 sums [digit][block] times

@@ -19,10 +19,26 @@ using ir::QuantizedWeight;
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// As many digits as the left operand's type has precision.
-DigitFormat chooseDigits(const Contraction &contraction, bool dots) {
-  bool isNarrow = contraction.left.cast != nullptr;
-  if (dots)
+bool hasDots(const TargetInfo &target) { return target.has(Multiply::DotInt8); }
+
+bool hasOneByte(const QuantizedOperand &weight, const TargetInfo &target) {
+  return hasDots(target) && weight.layout.leftBits == 8;
+}
+
+bool hasFewRows(const Contraction &contraction) {
+  auto rows = contraction.knownSize(contraction.rows);
+  return rows && *rows <= mostQuantizedRows;
+}
+
+/// As many digits as the left operand's type has precision, or as the weight's
+/// mark allows. vpmaddwd multiplies 16 bits as fast as 8.
+DigitFormat chooseDigits(const Contraction &contraction,
+                         const QuantizedOperand &weight,
+                         const TargetInfo &target) {
+  if (hasOneByte(weight, target))
+    return DigitFormat{1, 8, 1, 127};
+  bool isNarrow = contraction.left.cast || weight.layout.leftBits == 8;
+  if (hasDots(target))
     return isNarrow ? DigitFormat{2, 8, 1, 32630}
                     : DigitFormat{3, 8, 1, 8355000};
   return isNarrow ? DigitFormat{1, 16, 2, 32760}
@@ -41,11 +57,14 @@ int64_t chooseDepth(const QuantizedOperand &weight) {
 }
 
 /// Equal blocks of rows, with as many vectors side by side as registers hold.
+/// If there is one digit, a vector of the weight is used by more rows.
 void chooseBlock(QuantizedBlocking &blocking, int64_t rows,
                  const TargetInfo &target) {
   int64_t most = (target.avx512 ? 24 : 10) / blocking.digits.count;
-  int64_t blocks =
-      ceilDiv(rows, std::min<int64_t>(most, target.avx512 ? 8 : 4));
+  int64_t mostRows = target.avx512 ? 8 : 4;
+  if (blocking.hasOwnDigits)
+    mostRows = most / 2;
+  int64_t blocks = ceilDiv(rows, std::min(most, mostRows));
   blocking.rows = ceilDiv(rows, blocks);
   blocking.vectors = 4;
   while (blocking.vectors > 1 && blocking.rows * blocking.vectors > most)
@@ -67,11 +86,45 @@ void chooseAmx(QuantizedBlocking &blocking, const QuantizedOperand &weight,
   blocking.vectors = QuantizedWeight::panelColumns / blocking.lanes;
 }
 
-/// Each tile computes the digits of all rows again. So it has enough columns
-/// that this costs little, unless workers would be idle.
+constexpr int64_t enoughTiles = 16;
+
+/// Each worker computes the digits of all rows again. So a tile has enough
+/// columns that this costs little, unless workers would be idle.
 int64_t choosePanelsPerTile(int64_t panels) {
-  constexpr int64_t enoughTiles = 16, mostPanels = 16;
+  constexpr int64_t mostPanels = 16;
   return std::clamp<int64_t>(panels / enoughTiles, 1, mostPanels);
+}
+
+/// Rows whose digits a part of the second cache holds, in whole blocks. `most`
+/// is their number if it is known.
+int64_t chooseRowsPerTile(const QuantizedBlocking &blocking,
+                          const QuantizedOperand &weight, int64_t most,
+                          const TargetInfo &target) {
+  constexpr int64_t mostRows = 144, part = 3;
+  int64_t fit = target.model.l2Bytes / part /
+                QuantizedWeight::paddedDepths(weight.depths);
+  int64_t blocks = std::clamp<int64_t>(std::min(fit, mostRows) / blocking.rows,
+                                       1, ceilDiv(most, blocking.rows));
+  return blocks * blocking.rows;
+}
+
+/// Tiles of some rows compute their digits. So they have many columns, but not
+/// so many that workers would be idle.
+void chooseTiles(QuantizedBlocking &blocking, const QuantizedOperand &weight,
+                 std::optional<int64_t> rows, const TargetInfo &target) {
+  GemmBlocking &gemm = blocking.gemm;
+  int64_t panels = QuantizedWeight::panels(weight.columns);
+  if (!blocking.hasOwnDigits) {
+    gemm.rowsPerTile = *rows;
+    gemm.panelsPerTile = choosePanelsPerTile(panels);
+    return;
+  }
+  constexpr int64_t usualRows = 512, leastPanels = 16;
+  int64_t count = rows.value_or(usualRows);
+  gemm.rowsPerTile = chooseRowsPerTile(blocking, weight, count, target);
+  int64_t groups = ceilDiv(enoughTiles, ceilDiv(count, gemm.rowsPerTile));
+  gemm.panelsPerTile =
+      std::min(panels, std::max(leastPanels, ceilDiv(panels, groups)));
 }
 
 } // namespace
@@ -79,32 +132,35 @@ int64_t choosePanelsPerTile(int64_t panels) {
 QuantizedBlocking QuantizedBlocking::choose(const Contraction &contraction,
                                             const QuantizedOperand &weight,
                                             const TargetInfo &target) {
-  int64_t rows = *contraction.knownSize(contraction.rows);
+  std::optional<int64_t> rows = contraction.knownSize(contraction.rows);
+  if (rows)
+    rows = std::max<int64_t>(*rows, 1);
   QuantizedBlocking blocking;
   blocking.lanes = target.lanes(32);
-  blocking.dots = target.has(Multiply::DotInt8);
-  blocking.digits = chooseDigits(contraction, blocking.dots);
+  blocking.dots = hasDots(target);
+  blocking.digits = chooseDigits(contraction, weight, target);
   blocking.depth = chooseDepth(weight);
-  chooseBlock(blocking, std::max<int64_t>(rows, 1), target);
-  chooseAmx(blocking, weight, rows, target);
+  blocking.hasOwnDigits = !hasFewRows(contraction);
+  constexpr int64_t someRows = 48; // a multiple of each block's rows
+  chooseBlock(blocking, rows.value_or(someRows), target);
+  chooseAmx(blocking, weight, rows.value_or(someRows), target);
   GemmBlocking &gemm = blocking.gemm;
   gemm.lanes = blocking.lanes;
   gemm.rows = blocking.rows;
   gemm.vectors = QuantizedWeight::panelColumns / blocking.lanes;
   gemm.depth = QuantizedWeight::paddedDepths(weight.depths);
-  gemm.rowsPerTile = std::max<int64_t>(rows, 1);
   gemm.packLeft = false;
-  gemm.panelsPerTile =
-      choosePanelsPerTile(QuantizedWeight::panels(weight.columns));
+  chooseTiles(blocking, weight, rows, target);
   gemm.right = GemmBlocking::Right::Prepacked;
   gemm.panelWidth = QuantizedWeight::panelColumns;
   gemm.rightElement = contraction.element;
   return blocking;
 }
 
-bool hasQuantizedRows(const Contraction &contraction) {
-  auto rows = contraction.knownSize(contraction.rows);
-  return rows && *rows <= mostQuantizedRows;
+bool hasQuantizedRows(const Contraction &contraction,
+                      const QuantizedOperand &weight,
+                      const TargetInfo &target) {
+  return hasFewRows(contraction) || hasOneByte(weight, target);
 }
 
 bool wantsQuantizedWeight(const Contraction &contraction,

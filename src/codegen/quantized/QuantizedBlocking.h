@@ -7,9 +7,10 @@
 //
 // The rows of the left operand become fixed-point numbers, with one scale for
 // each block of depths, and with so many digits that they are as exact as the
-// operand's type. The digits are small integers. So instructions multiply them
-// by the weight's integers exactly, four products to one 32-bit sum. At the end
-// of each block the sums become f32 and are multiplied by both scales.
+// operand's type, unless the weight's mark allows fewer bits. The digits are
+// small integers. So instructions multiply them by the weight's integers
+// exactly, four products to one 32-bit sum. At the end of each block the sums
+// become f32 and are multiplied by both scales.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,6 +43,9 @@ struct QuantizedBlocking {
   bool dots;
   /// AMX registers hold the sums of all columns of a panel.
   bool usesAmx = false;
+  /// Each tile makes the digits of its rows. Otherwise the tiles of a launch
+  /// have all rows, and share their digits.
+  bool hasOwnDigits = false;
   /// The blocking for the parts that other products share.
   GemmBlocking gemm;
 
@@ -53,11 +57,13 @@ struct QuantizedBlocking {
                                   const TargetInfo &target);
 };
 
-/// Products of more rows do better with panels of floats.
+/// Products of more rows do better with panels of floats, if their numbers have
+/// several digits.
 constexpr int64_t mostQuantizedRows = 32;
 
-/// Whether the product has so few rows that its digits are multiplied.
-bool hasQuantizedRows(const Contraction &contraction);
+/// Whether the product's rows are multiplied as digits.
+bool hasQuantizedRows(const Contraction &contraction,
+                      const QuantizedOperand &weight, const TargetInfo &target);
 
 /// Whether a kernel would read the product's right operand in few bits: by
 /// digits, or through panels of floats that each tile makes.

@@ -23,8 +23,7 @@ using ir::QuantizedWeight;
 
 constexpr int64_t panelBytes = QuantizedWeight::panelColumns * 4;
 
-/// Emits a tile: all rows times some panels of columns. The digits of the rows
-/// are the same in all tiles.
+/// Emits a tile: some rows times some panels of columns.
 class TileEmitter {
 public:
   TileEmitter(QuantizedContext &context, Value scratch)
@@ -38,14 +37,15 @@ public:
     return context.blocking.rows * panelBytes;
   }
 
-  /// What all tiles of a launch read.
-  void emitSetup() { left.make(); }
+  /// What all tiles of a launch read, if these share digits.
+  void emitSetup() { left.make(lanes.index(0), lanes.index(context.rows())); }
 
   void emit() {
+    if (context.blocking.hasOwnDigits)
+      left.make(gemm.tile.firstRow, gemm.tile.endRow);
     lanes.loop(gemm.tile.firstPanel, gemm.tile.endPanel, 1, [&](Value panel) {
       gemm.enterPanel(panel);
-      lanes.loop(lanes.index(0), lanes.index(context.rows()),
-                 context.blocking.rows,
+      lanes.loop(gemm.tile.firstRow, gemm.tile.endRow, context.blocking.rows,
                  [&](Value row) { multiplyRows(panel, row); });
     });
   }
@@ -60,21 +60,26 @@ private:
   func::FuncOp first, others;
 
   /// Multiplies a block of rows. If too few rows are left, the last block
-  /// begins earlier, and stores only its own rows.
+  /// begins earlier, and stores only its own rows. The scratch memory has rows
+  /// for a block also where the tile has fewer.
   void multiplyRows(Value panel, Value row) {
     const QuantizedBlocking &blocking = context.blocking;
-    Value start =
-        lanes.minIndex(row, lanes.index(context.rows() - blocking.rows));
+    Value first = gemm.tile.firstRow, rows = lanes.index(blocking.rows);
+    Value last =
+        lanes.subIndex(lanes.make<arith::MaxUIOp>(gemm.tile.endRow,
+                                                  lanes.addIndex(first, rows)),
+                       rows);
+    Value start = lanes.minIndex(row, last);
     int64_t vectors = QuantizedWeight::panelColumns / blocking.lanes;
     for (int64_t j = 0; j < vectors; j += blocking.vectors)
-      multiply(panel, start, j);
+      multiply(panel, lanes.subIndex(start, first), j);
     Value skipped =
         lanes.mulIndex(lanes.subIndex(row, start), lanes.index(panelBytes));
-    Value end = lanes.minIndex(lanes.addIndex(row, lanes.index(blocking.rows)),
-                               lanes.index(context.rows()));
+    Value end = lanes.minIndex(lanes.addIndex(row, rows), gemm.tile.endRow);
     epilogue.emit(row, end, bytesBehind(lanes, results, skipped));
   }
 
+  /// Multiplies a block of rows, counted in the tile, by a block of columns.
   void multiply(Value panel, Value row, int64_t vector) {
     const QuantizedOperand &weight = context.weight;
     int64_t blocks = context.blocks(), digits = context.blocking.digits.count;
@@ -103,23 +108,25 @@ private:
         parameters(weight.offset.value_or(weight.scale), weight.offsetElement),
         bytesBehind(lanes, results,
                     lanes.index(vector * context.blocking.lanes * 4))};
-    lanes.builder.create<func::CallOp>(lanes.loc, function(vector == 0),
-                                       arguments);
+    // Many rows use the panel, so that its first read from memory hardly
+    // counts.
+    bool fetches = vector == 0 && !context.blocking.hasOwnDigits;
+    lanes.builder.create<func::CallOp>(lanes.loc, function(fetches), arguments);
   }
 
-  func::FuncOp function(bool isFirst) {
-    func::FuncOp &made = isFirst ? first : others;
+  func::FuncOp function(bool fetches) {
+    func::FuncOp &made = fetches ? first : others;
     if (made)
       return made;
     func::FuncOp source = gemm.function.source;
     std::string name =
-        (source.getName() + (isFirst ? "_block" : "_rest")).str();
+        (source.getName() + (fetches ? "_block" : "_rest")).str();
     OpBuilder &b = lanes.builder;
     if (context.blocking.usesAmx)
       return made =
-                 QuantizedAmxKernel(context).create(b, source, name, isFirst);
+                 QuantizedAmxKernel(context).create(b, source, name, fetches);
     return made =
-               QuantizedMicroKernel(context).create(b, source, name, isFirst);
+               QuantizedMicroKernel(context).create(b, source, name, fetches);
   }
 };
 
@@ -138,7 +145,7 @@ struct Match {
     if (!weight)
       return std::nullopt;
     if (!wantsQuantizedWeight(*contraction, target) ||
-        !hasQuantizedRows(*contraction)) {
+        !hasQuantizedRows(*contraction, *weight, target)) {
       why = "panels of floats suit so many rows better";
       return std::nullopt;
     }
@@ -162,6 +169,15 @@ LogicalResult emit(KernelShell &shell) {
   const Contraction &contraction = match->contraction;
   QuantizedBlocking blocking =
       QuantizedBlocking::choose(contraction, match->weight, shell.target);
+  auto setup = [&](KernelShell::TileBody &body) {
+    GemmContext gemm(contraction, blocking.gemm, body.function);
+    gemm.evaluator = &body.evaluator;
+    QuantizedContext context{gemm, match->weight, blocking};
+    TileEmitter(context, body.scratch).emitSetup();
+  };
+  llvm::function_ref<void(KernelShell::TileBody &)> shared;
+  if (!blocking.hasOwnDigits)
+    shared = setup;
   return shell.emit(
       [&](KernelShell::TileBody &body) {
         GemmContext gemm(contraction, blocking.gemm, body.function);
@@ -183,12 +199,7 @@ LogicalResult emit(KernelShell &shell) {
         addGemmFootprint(gemm, footprint, body.tile);
         footprint.store(body.footprints);
       },
-      [&](KernelShell::TileBody &body) {
-        GemmContext gemm(contraction, blocking.gemm, body.function);
-        gemm.evaluator = &body.evaluator;
-        QuantizedContext context{gemm, match->weight, blocking};
-        TileEmitter(context, body.scratch).emitSetup();
-      });
+      shared);
 }
 
 } // namespace

@@ -35,6 +35,8 @@ struct WeightCase {
   const char *scaleType = "f32";
   /// The given part of the blocking, as text of BlockingParameters.
   const char *blocking = "";
+  /// Bits to which the left operand may be rounded.
+  int64_t leftBits = 0;
 
   int64_t depths() const { return group ? group : k; }
   int64_t stepDepths() const { return bits == 4 ? 8 : 4; }
@@ -53,7 +55,7 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES) -> RESULT
       indexing_maps = [affine_map<(n, k) -> (n, k)>],
       iterator_types = ["parallel", "parallel"]}
       outs(%space : WEIGHT)
-      attrs = {anabranch.quantized_weight = array<i64: BITS, GROUP, CENTER>} {
+      attrs = {anabranch.quantized_weight = array<i64: BITS, GROUP, CENTER, LEFTBITS>} {
   ^bb0(%out: f32):
     %n = linalg.index 0 : index
     %k = linalg.index 1 : index
@@ -125,6 +127,7 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES) -> RESULT
   replaceAll(text, "GIVEN", c.blocking);
   replaceAll(text, "PACKED", tensor({c.panels(), c.steps(), 64, 4}, "i8"));
   replaceAll(text, "SCALES", tensor({c.panels(), c.groups(), 64}, c.scaleType));
+  replaceAll(text, "LEFTBITS", number(c.leftBits));
   replaceAll(text, "LEFT", tensor({c.m, c.k}, "f32"));
   replaceAll(text, "RESULT", tensor({c.m, c.n}, "f32"));
   replaceAll(text, "WEIGHT", tensor({c.n, c.k}, "f32"));
@@ -192,22 +195,42 @@ struct Product {
     return true;
   }
 
+  /// How far each element of a row of the left operand may be rounded: half the
+  /// distance of the numbers of its scale.
+  std::vector<double> rounding(int64_t m) const {
+    std::vector<double> found(c.k);
+    // A scale has at most 256 depths, all in a group.
+    int64_t most = std::min<int64_t>(c.depths(), 256);
+    for (int64_t first = 0; c.leftBits && first < c.k; first += most) {
+      int64_t end = std::min(first + most, c.k);
+      double largest = 0;
+      for (int64_t k = first; k < end; ++k)
+        largest = std::max(largest, std::fabs(left.values[m * c.k + k]));
+      std::fill(found.begin() + first, found.begin() + end, largest / 127 / 2);
+    }
+    return found;
+  }
+
   /// Compares each sum with f64. A sum's error grows with the sizes of its
   /// products, and with those of scaled integers that an offset cancels.
   void expectSums() const {
     constexpr double unitRoundoff = 0x1p-24;
-    for (int64_t m = 0; m < c.m; ++m)
+    for (int64_t m = 0; m < c.m; ++m) {
+      std::vector<double> moved = rounding(m);
       for (int64_t n = 0; n < c.n; ++n) {
-        double exact = 0, size = 0;
+        double exact = 0, size = 0, rounded = 0;
         for (int64_t k = 0; k < c.k; ++k) {
           double x = left.values[m * c.k + k], w = weight(n, k);
           exact += x * w;
           size += std::fabs(x) * (std::fabs(w) + 2 * std::fabs(added(n, k)));
+          rounded += moved[k] * std::fabs(w);
         }
         ASSERT_LE(std::fabs(sums[m * c.n + n] - exact),
-                  (8 + 2 * std::sqrt(double(c.k))) * unitRoundoff * size)
+                  (8 + 2 * std::sqrt(double(c.k))) * unitRoundoff * size +
+                      rounded * (1 + 0x1p-16))
             << m << ", " << n;
       }
+    }
   }
 };
 
@@ -218,7 +241,9 @@ protected:
       llvm::cantFail(TargetInfo::get(std::get<0>(GetParam())));
 
   const KernelChoice &choice() const {
-    return c.m <= mostQuantizedRows ? quantizedKernel : gemmKernel;
+    bool roundsLeft = c.leftBits && target.has(Multiply::DotInt8);
+    return c.m <= mostQuantizedRows || roundsLeft ? quantizedKernel
+                                                  : gemmKernel;
   }
 };
 
@@ -281,6 +306,14 @@ const WeightCase cases[] = {
     {"blocks_of_depth", 50, 170, 256, 4, 32, true, "f32",
      "depth=64,panels_per_tile=3,rows_per_tile=32"},
     {"blocks_of_one_scale", 50, 40, 200, 8, 0, true, "f32", "depth=64"},
+    {"rounded_row", 1, 130, 96, 4, 32, false, "f32", "", 8},
+    {"rounded_rows", 13, 70, 320, 8, 64, true, "f16", "", 8},
+    {"rounded_32", 32, 65, 256, 4, 64, false, "bf16", "", 8},
+    {"rounded_33", 33, 70, 64, 4, 32, true, "f32", "", 8},
+    {"rounded_95", 95, 200, 100, 8, 0, true, "f32", "", 8},
+    {"rounded_tiles", 301, 70, 1026, 8, 0, false, "f16", "", 8},
+    {"rounded_groups", 150, 70, 2048, 4, 32, true, "f16", "", 8},
+    {"rounded_short", 40, 20, 10, 4, 0, true, "f32", "", 8},
 };
 
 INSTANTIATE_TEST_SUITE_P(Cases, QuantizedTest,

@@ -269,6 +269,7 @@ private:
     auto layout = layoutOf(*formula, depths, why);
     if (!layout)
       return Value();
+    layout->leftBits = role.leftBits;
     b.setInsertionPoint(op);
     WeightPacker packer(b, op.getLoc(), *formula, *layout, columns, depths);
     Value integers = packer.integers();

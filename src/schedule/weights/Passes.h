@@ -42,9 +42,11 @@ using ChoosePanels =
 /// panels, in `initialize`. `choose` gives the layout for each product.
 std::unique_ptr<mlir::Pass> createPackConstantsPass(ChoosePanels choose);
 
-/// The operand of a contraction that a kernel reads in few bits, and its loops.
+/// The operand of a contraction that a kernel reads in few bits, its loops, and
+/// the bits to which the kernel may round the other operand (0: it may not).
 struct WeightRole {
   unsigned operand, column, depth;
+  int64_t leftBits = 0;
 };
 using ChooseWeight =
     std::function<std::optional<WeightRole>(mlir::linalg::GenericOp)>;
