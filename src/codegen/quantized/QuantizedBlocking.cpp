@@ -95,36 +95,36 @@ int64_t choosePanelsPerTile(int64_t panels) {
   return std::clamp<int64_t>(panels / enoughTiles, 1, mostPanels);
 }
 
-/// Rows whose digits a part of the second cache holds, in whole blocks. `most`
-/// is their number if it is known.
-int64_t chooseRowsPerTile(const QuantizedBlocking &blocking,
-                          const QuantizedOperand &weight, int64_t most,
+/// Blocks of rows whose digits a part of the second cache holds.
+int64_t mostBlocksPerTile(const QuantizedBlocking &blocking,
+                          const QuantizedOperand &weight,
                           const TargetInfo &target) {
   constexpr int64_t mostRows = 144, part = 3;
   int64_t fit = target.model.l2Bytes / part /
                 QuantizedWeight::paddedDepths(weight.depths);
-  int64_t blocks = std::clamp<int64_t>(std::min(fit, mostRows) / blocking.rows,
-                                       1, ceilDiv(most, blocking.rows));
-  return blocks * blocking.rows;
+  return std::max<int64_t>(std::min(fit, mostRows) / blocking.rows, 1);
 }
 
-/// Tiles of some rows compute their digits. So they have many columns, but not
-/// so many that workers would be idle.
-void chooseTiles(QuantizedBlocking &blocking, const QuantizedOperand &weight,
-                 std::optional<int64_t> rows, const TargetInfo &target) {
-  GemmBlocking &gemm = blocking.gemm;
+/// A tile that computes the digits of its rows has many columns: digits cost
+/// about as much as a panel. But workers must not be idle: a product of few
+/// columns is cut into more strips of rows.
+void chooseStrips(QuantizedBlocking &blocking, const QuantizedOperand &weight,
+                  int64_t rows, const TargetInfo &target) {
+  constexpr int64_t fewTiles = 4;
   int64_t panels = QuantizedWeight::panels(weight.columns);
-  if (!blocking.hasOwnDigits) {
-    gemm.rowsPerTile = *rows;
-    gemm.panelsPerTile = choosePanelsPerTile(panels);
-    return;
-  }
-  constexpr int64_t usualRows = 512, leastPanels = 16;
-  int64_t count = rows.value_or(usualRows);
-  gemm.rowsPerTile = chooseRowsPerTile(blocking, weight, count, target);
-  int64_t groups = ceilDiv(enoughTiles, ceilDiv(count, gemm.rowsPerTile));
-  gemm.panelsPerTile =
-      std::min(panels, std::max(leastPanels, ceilDiv(panels, groups)));
+  int64_t blocks = ceilDiv(rows, blocking.rows);
+  int64_t strips = ceilDiv(blocks, mostBlocksPerTile(blocking, weight, target));
+  auto groupsOf = [&](int64_t leastPanels) {
+    return std::clamp<int64_t>(panels / leastPanels, 1,
+                               ceilDiv(enoughTiles, strips));
+  };
+  int64_t groups = groupsOf(16);
+  if (strips * groups < fewTiles)
+    groups = groupsOf(8);
+  if (strips * groups < fewTiles)
+    strips = std::min(blocks, ceilDiv(fewTiles, groups));
+  blocking.gemm.rowsPerTile = ceilDiv(blocks, strips) * blocking.rows;
+  blocking.gemm.panelsPerTile = ceilDiv(panels, groups);
 }
 
 } // namespace
@@ -132,25 +132,30 @@ void chooseTiles(QuantizedBlocking &blocking, const QuantizedOperand &weight,
 QuantizedBlocking QuantizedBlocking::choose(const Contraction &contraction,
                                             const QuantizedOperand &weight,
                                             const TargetInfo &target) {
-  std::optional<int64_t> rows = contraction.knownSize(contraction.rows);
-  if (rows)
-    rows = std::max<int64_t>(*rows, 1);
+  std::optional<int64_t> known = contraction.knownSize(contraction.rows);
   QuantizedBlocking blocking;
   blocking.lanes = target.lanes(32);
   blocking.dots = hasDots(target);
   blocking.digits = chooseDigits(contraction, weight, target);
   blocking.depth = chooseDepth(weight);
   blocking.hasOwnDigits = !hasFewRows(contraction);
-  constexpr int64_t someRows = 48; // a multiple of each block's rows
-  chooseBlock(blocking, rows.value_or(someRows), target);
-  chooseAmx(blocking, weight, rows.value_or(someRows), target);
+  constexpr int64_t usualRows = 512;
+  int64_t rows = std::max<int64_t>(known.value_or(usualRows), 1);
+  chooseBlock(blocking, rows, target);
+  chooseAmx(blocking, weight, rows, target);
   GemmBlocking &gemm = blocking.gemm;
   gemm.lanes = blocking.lanes;
   gemm.rows = blocking.rows;
   gemm.vectors = QuantizedWeight::panelColumns / blocking.lanes;
   gemm.depth = QuantizedWeight::paddedDepths(weight.depths);
   gemm.packLeft = false;
-  chooseTiles(blocking, weight, rows, target);
+  if (blocking.hasOwnDigits) {
+    chooseStrips(blocking, weight, rows, target);
+  } else {
+    gemm.rowsPerTile = rows;
+    gemm.panelsPerTile =
+        choosePanelsPerTile(QuantizedWeight::panels(weight.columns));
+  }
   gemm.right = GemmBlocking::Right::Prepacked;
   gemm.panelWidth = QuantizedWeight::panelColumns;
   gemm.rightElement = contraction.element;
