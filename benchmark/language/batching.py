@@ -29,7 +29,7 @@ def load(name: str, way: str, rows: int, length: int) -> Any:
 
     from anabranch import llm
 
-    kind, floats = parts_of(way)
+    kind, floats, activations = parts_of(way)
     if name == "llama-270m":
         import transformers
 
@@ -46,7 +46,11 @@ def load(name: str, way: str, rows: int, length: int) -> Any:
     else:
         model, _ = llm.load(name, dtype=floats, packed=kind == "packed")
     return llm.compile(
-        model, quantize=quantized(kind), max_batch=rows, max_length=length
+        model,
+        quantize=quantized(kind),
+        max_batch=rows,
+        max_length=length,
+        activations=activations,
     )
 
 

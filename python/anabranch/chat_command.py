@@ -40,6 +40,12 @@ def add_parser(commands: Any) -> None:
         choices=("int8", "int4"),
         help="round the weights to so many bits; else a .gguf file's stay as they are",
     )
+    parser.add_argument(
+        "--activations",
+        choices=("exact", "int8"),
+        default="exact",
+        help="what products with weights of 4 or 8 bits read of their other operand",
+    )
     parser.add_argument("--threads", type=int, default=0, metavar="N")
     parser.add_argument(
         "--compare",
@@ -59,10 +65,8 @@ def run(given: argparse.Namespace) -> int:
         )
     if given.threads < 0:
         raise ValueError(f"--threads must not be negative, got {given.threads}")
-    if given.quantize and given.engine != "anabranch":
-        raise ValueError(
-            f"--quantize is for anabranch, and --engine {given.engine} runs"
-        )
+    if given.engine != "anabranch" and (few := _of_anabranch(given)):
+        raise ValueError(f"{few[0]} is for anabranch, and --engine {given.engine} runs")
     if given.compare:
         return _compare(given)
     try:
@@ -74,20 +78,23 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
+def _of_anabranch(given: argparse.Namespace) -> list[str]:
+    """The arguments of the command that other engines do not have."""
+    quantize = ["--quantize", given.quantize] if given.quantize else []
+    rounds = given.activations != "exact"
+    return quantize + (["--activations", given.activations] if rounds else [])
+
+
 def _answer(given: argparse.Namespace) -> None:
     # Models are files of this machine: nothing is downloaded.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     from .llm import chat, engines, model_files
+    from .llm.chatting.chat_engine import Precision
 
     start = time.perf_counter()
     path = model_files.find(given.model)
-    engine = engines.make(
-        given.engine,
-        path,
-        dtype=given.dtype,
-        quantize=given.quantize,
-        threads=given.threads,
-    )
+    precision = Precision(given.dtype, given.quantize, given.activations)
+    engine = engines.make(given.engine, path, precision, given.threads)
     talk = chat.Chat(engine, given.max_new_tokens)
     # Engines that compile or allocate at a first call do it now.
     tokens = engine.tokenizer.tokens([{"role": "user", "content": QUESTION}])
@@ -110,13 +117,12 @@ def _compare(given: argparse.Namespace) -> int:
         if importlib.util.find_spec(module) is None:
             print(f"[{name}: missing, `pip install {package}`]", file=sys.stderr)
             continue
-        few = given.quantize and name == "anabranch"
-        quantize = ["--quantize", given.quantize] if few else []
+        few = _of_anabranch(given) if name == "anabranch" else []
         command = [
             *(sys.executable, "-m", "anabranch.cli", "chat", given.model),
             *("--prompt", given.prompt or QUESTION, "--dtype", given.dtype),
             *("--max-new-tokens", str(given.max_new_tokens)),
-            *("--threads", str(given.threads), "--engine", name, *quantize),
+            *("--threads", str(given.threads), "--engine", name, *few),
         ]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode:

@@ -10,6 +10,7 @@ from typing import Any
 from .chatting.chat_engine import (
     LENGTH,
     Engine,
+    Precision,
     Put,
     conversation_length,
     end_tokens,
@@ -18,24 +19,20 @@ from .chatting.chat_engine import (
 from .chatting.chat_tokenizer import LoadedTokenizer
 
 
-def make(
-    name: str, path: Path, *, dtype: str, quantize: str | None, threads: int
-) -> Engine:
+def make(name: str, path: Path, precision: Precision, threads: int) -> Engine:
     """The engine `name` with the model at `path`.
 
-    dtype     "f32" or "bf16"
-    quantize  as of anabranch.llm.compile, for the engine "anabranch" alone
-    threads   workers; 0: as many as the engine chooses
+    threads  workers; 0: as many as the engine chooses
     """
     if name == "anabranch":
         from .chatting.chat_package import open_or_make
 
-        return open_or_make(path, dtype, quantize, LENGTH, threads)
+        return open_or_make(path, precision, LENGTH, threads)
     if name == "llama.cpp":
         return _llama_cpp(path, threads)
     if name == "openvino":
-        return _openvino(path, dtype, threads)
-    return _of_pytorch(name, path, dtype, threads)
+        return _openvino(path, precision.dtype, threads)
+    return _of_pytorch(name, path, precision.dtype, threads)
 
 
 def _of_pytorch(name: str, path: Path, dtype: str, threads: int) -> Engine:

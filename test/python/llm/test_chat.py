@@ -157,7 +157,7 @@ def test_an_answer_of_openvino_ends_where_the_chat_ends_it(most, monkeypatch):
 
 def test_openvino_names_the_files_that_it_reads(tmp_path):
     with pytest.raises(ValueError, match=r"reads \.gguf files"):
-        engines.make("openvino", tmp_path, dtype="f32", quantize=None, threads=0)
+        engines.make("openvino", tmp_path, engines.Precision(), 0)
 
 
 def test_generate_answers_token_by_token():
@@ -218,6 +218,7 @@ def test_engines_that_are_missing_are_named(monkeypatch, capsys):
         prompt="hello",
         dtype="f32",
         quantize="int8",
+        activations="int8",
         max_new_tokens=3,
         threads=0,
     )
@@ -242,4 +243,5 @@ def test_engines_that_are_missing_are_named(monkeypatch, capsys):
     assert "[llama.cpp: missing, `pip install llama-cpp-python`]" in shown.err
     assert "[openvino: missing, `pip install openvino-genai`]" in shown.err
     assert "[the same text: anabranch, eager; another one: inductor]" in shown.err
-    assert ["--quantize" in command for command in commands] == [True, False, False]
+    for flag in ("--quantize", "--activations"):
+        assert [flag in command for command in commands] == [True, False, False]

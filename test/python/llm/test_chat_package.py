@@ -25,7 +25,7 @@ from pathlib import Path
 from anabranch.llm.chatting import chat_package
 
 chat_package.SIZES = (1, 8)
-engine = chat_package.open_or_make(Path(sys.argv[1]), "f32", None, 40, 0)
+engine = chat_package.open_or_make(Path(sys.argv[1]), chat_package.Precision(), 40, 0)
 found = []
 engine.answer(json.loads(sys.argv[2]), 6, lambda token: found.append(token) or True)
 names = engine.tokenizer.tokens([{"role": "user", "content": "two rivers"}])
@@ -47,7 +47,7 @@ def made(tmp_path_factory):
         context.setenv("ANABRANCH_CACHE", "1")
         context.setattr(chat_package, "SIZES", (1, 8))
         context.setattr(checkpoint, "load", lambda *_, **__: (model, words(None)))
-        engine = chat_package.open_or_make(path, "f32", None, LENGTH, 0)
+        engine = chat_package.open_or_make(path, chat_package.Precision(), LENGTH, 0)
         yield model, path, engine
 
 
@@ -118,7 +118,7 @@ def test_a_model_without_a_package_answers_by_generate(tmp_path, monkeypatch):
     monkeypatch.setenv("ANABRANCH_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(exporting, "export", refuse)
     monkeypatch.setattr(checkpoint, "load", lambda *_, **__: (model, words(None)))
-    engine = chat_package.open_or_make(path, "f32", None, LENGTH, 0)
+    engine = chat_package.open_or_make(path, chat_package.Precision(), LENGTH, 0)
     tokens = prompt(1, 5)[0].tolist()
     found = answer(engine, tokens, 3)
     assert found == expected(model, tokens, len(found))

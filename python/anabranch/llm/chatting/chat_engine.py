@@ -14,6 +14,18 @@ Put = Callable[[int], bool]
 LENGTH = 1024
 
 
+class Precision(NamedTuple):
+    """What a model computes with.
+
+    dtype                  "f32" or "bf16"
+    quantize, activations  as of anabranch.llm.compile, for the engine "anabranch" alone
+    """
+
+    dtype: str = "f32"
+    quantize: str | None = None
+    activations: str = "exact"
+
+
 class Engine(NamedTuple):
     # Answers the tokens of a prompt, greedily, with at most so many tokens.
     answer: Callable[[list[int], int, Put], None]

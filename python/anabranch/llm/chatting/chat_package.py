@@ -15,7 +15,14 @@ from ...config import Config
 from ...packages import cache
 from .. import model_files
 from ..chunk_sizes import chunks
-from .chat_engine import Engine, Put, conversation_length, end_tokens, of_generate
+from .chat_engine import (
+    Engine,
+    Precision,
+    Put,
+    conversation_length,
+    end_tokens,
+    of_generate,
+)
 from .chat_tokenizer import ChatTokenizer, LoadedTokenizer, SavedTokenizer
 
 TOKENIZER = "tokenizer.json"
@@ -23,17 +30,13 @@ TOKENIZER = "tokenizer.json"
 SIZES = (1, 16, 64, 256)
 
 
-def open_or_make(
-    path: Path, dtype: str, quantize: str | None, length: int, threads: int
-) -> Engine:
+def open_or_make(path: Path, precision: Precision, length: int, threads: int) -> Engine:
     """The engine, from the cache or made for it."""
     # Without a folder that outlives this process, the package lies in a temporary one.
     root = cache.folder() if cache.takes_part(Config()) else ""
     entry = None
     if root:
-        key = cache.digest(
-            cache.CHATS, cache.identity(), _key(path, dtype, quantize, length)
-        )
+        key = cache.digest(cache.CHATS, cache.identity(), _key(path, precision, length))
         entry = cache.Entry(cache.entry_folder(root, cache.CHATS, key))
     try:
         if entry is not None and entry.read() is not None:
@@ -41,7 +44,7 @@ def open_or_make(
                 return _open(entry.folder, path, threads, "from the cache")
             except (RuntimeError, OSError, ValueError) as error:
                 entry.discard(str(error))
-        return _make(entry, path, dtype, quantize, length, threads)
+        return _make(entry, path, precision, length, threads)
     finally:
         if entry is not None:
             entry.close()
@@ -51,18 +54,17 @@ def open_or_make(
 _scratch: list[Any] = []
 
 
-def _key(path: Path, dtype: str, quantize: str | None, length: int) -> list[Any]:
+def _key(path: Path, precision: Precision, length: int) -> list[Any]:
     """All that the package and its tokenizer depend on, besides the machine."""
     versions = [importlib.metadata.version(name) for name in ("torch", "transformers")]
     model = model_files.stamp(path)
-    return [cache.own_sources(), versions, model, dtype, quantize, length, SIZES]
+    return [cache.own_sources(), versions, model, *precision, length, SIZES]
 
 
 def _make(
     entry: cache.Entry | None,
     path: Path,
-    dtype: str,
-    quantize: str | None,
+    precision: Precision,
     length: int,
     threads: int,
 ) -> Engine:
@@ -71,19 +73,33 @@ def _make(
     from ..exporting import export
     from ..language_model import compile
 
+    quantize, config = precision.quantize, Config(activations=precision.activations)
     model, tokenizer = checkpoint.load(
-        path, dtype=checkpoint.DTYPES[dtype], packed=quantize is None
+        path, dtype=checkpoint.DTYPES[precision.dtype], packed=quantize is None
     )
     length = min(length, conversation_length(model))
     known = LoadedTokenizer(tokenizer, end_tokens(model, tokenizer))
     scratch = tempfile.TemporaryDirectory(prefix="anabranch-chat-")
     folder = os.path.join(scratch.name, cache.CHAT_PACKAGE)
     try:
-        export(model, folder, quantize=quantize, max_length=length, sizes=SIZES)
+        export(
+            model,
+            folder,
+            quantize=quantize,
+            max_length=length,
+            sizes=SIZES,
+            config=config,
+        )
     except (CompileError, ValueError):
         # A package cannot have the model's biases of distances or an operator that only
         # PyTorch has. generate() can.
-        compiled = compile(model, quantize=quantize, max_length=length, threads=threads)
+        compiled = compile(
+            model,
+            quantize=quantize,
+            max_length=length,
+            threads=threads,
+            activations=precision.activations,
+        )
         return of_generate(compiled.generate, known, length)
     # Empty: the chat loads the tokenizer of transformers.
     saved = (known.saved() or "").encode()
