@@ -20,6 +20,8 @@ int4-rescaled    that one with random sizes of channels, and the weights of norm
                  layers behind them, so that columns of a group differ as much as they may
 int4-...-text    calibrated on another text: the first six chapters of Jane Austen's "Pride
                  and Prejudice" (1813, public domain)
+...-a8           layers of few bits round what they multiply to bytes, with a scale for
+                 each row and group of columns (activations="int8")
 kv-int8          the floats of f32, over a cache of keys and values in bytes
 """
 
@@ -71,7 +73,30 @@ def ways(model: str) -> dict[str, Callable[[], Any]]:
             bits, *text = kind.split("-")
             name = "-".join([bits + form, *text])
             found[name] = functools.partial(few_bits, model, plain, bits, bool(text))
+    for name in ("packed", "int8", "int4"):
+        found[name + "-a8"] = functools.partial(reading_bytes, found[name])
     return found
+
+
+def reading_bytes(make: Callable[[], Any]) -> Any:
+    """A model whose quantised layers round what they multiply."""
+
+    def rounded(count: int, _: Any, inputs: Any) -> torch.Tensor:
+        groups = inputs[0].unflatten(-1, (count, -1))
+        scale = groups.abs().amax(-1, keepdim=True).clamp(min=1e-30) / 127
+        return ((groups / scale).round() * scale).flatten(-2)
+
+    model = make()
+    groups = {
+        name: layer.scale.shape[1]
+        for name, layer in model.named_modules()
+        if isinstance(layer, QuantizedLinear)
+    }
+    model = in_floats(model)
+    for name, count in groups.items():
+        layer = model.get_submodule(name)
+        layer.register_forward_pre_hook(functools.partial(rounded, count))
+    return model
 
 
 class OverBytes(torch.nn.Module):

@@ -169,15 +169,13 @@ LogicalResult emit(KernelShell &shell) {
   const Contraction &contraction = match->contraction;
   QuantizedBlocking blocking =
       QuantizedBlocking::choose(contraction, match->weight, shell.target);
+  using Setup = llvm::function_ref<void(KernelShell::TileBody &)>;
   auto setup = [&](KernelShell::TileBody &body) {
     GemmContext gemm(contraction, blocking.gemm, body.function);
     gemm.evaluator = &body.evaluator;
     QuantizedContext context{gemm, match->weight, blocking};
     TileEmitter(context, body.scratch).emitSetup();
   };
-  llvm::function_ref<void(KernelShell::TileBody &)> shared;
-  if (!blocking.hasOwnDigits)
-    shared = setup;
   return shell.emit(
       [&](KernelShell::TileBody &body) {
         GemmContext gemm(contraction, blocking.gemm, body.function);
@@ -199,7 +197,7 @@ LogicalResult emit(KernelShell &shell) {
         addGemmFootprint(gemm, footprint, body.tile);
         footprint.store(body.footprints);
       },
-      shared);
+      blocking.hasOwnDigits ? Setup() : Setup(setup));
 }
 
 } // namespace
