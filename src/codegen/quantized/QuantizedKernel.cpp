@@ -13,6 +13,8 @@
 #include "codegen/quantized/QuantizedAmxKernel.h"
 #include "codegen/quantized/QuantizedMicroKernel.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
 using namespace mlir;
 
 namespace anabranch {
