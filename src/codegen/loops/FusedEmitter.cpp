@@ -7,7 +7,7 @@
 
 #include "codegen/loops/FusedEmitter.h"
 
-#include "codegen/loops/VectorLoop.h"
+#include "codegen/control/VectorLoop.h"
 #include "codegen/nests/Combiner.h"
 #include "ir/Anabranch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -31,10 +31,23 @@ FusedEmitter::FusedEmitter(LoopContext &context, NestStorage &storage,
       evaluator(context.evaluator), lanes(context.lanes), sums(context, nests),
       nextRow(context, nests) {}
 
-void FusedEmitter::emit() {
+void FusedEmitter::enter() {
   for (LoopNest *member : nests.members)
     points.push_back(context.pointOf(*member));
+}
+
+void FusedEmitter::emit() {
+  enter();
   emitOuter(0);
+  bindResults();
+}
+
+void FusedEmitter::deliver(ValueRange added) {
+  finish(sums.combineAll(initial(), added));
+  bindResults();
+}
+
+void FusedEmitter::bindResults() {
   for (LoopNest *member : nests.members) {
     storage.bindResult(*member);
     for (LoopNest *temporary : member->fills)

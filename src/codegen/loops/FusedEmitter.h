@@ -25,6 +25,13 @@ public:
   /// Emits the nests, and binds their values for their readers.
   void emit();
 
+  /// The parts of `emit`, for reductions whose inner loop runs elsewhere:
+  /// begins a position, adds a step of the loop, and delivers what the steps
+  /// added up to.
+  void enter();
+  Values stepAt(const FusedLoop &loop, Lanes index, mlir::ValueRange carried);
+  void deliver(mlir::ValueRange added);
+
 private:
   LoopContext &context;
   NestStorage &storage;
@@ -42,7 +49,7 @@ private:
   Values emitSplit(const FusedLoop &loop, mlir::ValueRange carried);
   Values emitUnrolled(const FusedLoop &loop, mlir::Value high, bool isExact,
                       mlir::ValueRange carried);
-  Values stepAt(const FusedLoop &loop, Lanes index, mlir::ValueRange carried);
+  void bindResults();
   Values step(mlir::ValueRange carried);
   Values stepReduce(LoopNest &nest, llvm::ArrayRef<Lanes> point,
                     mlir::ValueRange carried);

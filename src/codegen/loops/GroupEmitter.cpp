@@ -7,10 +7,12 @@
 
 #include "codegen/loops/GroupEmitter.h"
 
+#include "codegen/control/VectorLoop.h"
 #include "codegen/loops/FusedEmitter.h"
 #include "codegen/loops/PositionBlock.h"
+#include "codegen/loops/RowOrderSums.h"
 #include "codegen/loops/ScatterEmitter.h"
-#include "codegen/loops/VectorLoop.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -21,8 +23,8 @@ namespace codegen {
 GroupEmitter::GroupEmitter(const KernelModel &model, const NestGroup &group,
                            Evaluator &evaluator, Value scratchPointer)
     : context(model, group, evaluator), lanes(context.lanes), group(group),
-      grid(makeGrid(context.function, group)),
-      storage(context, scratchPointer) {}
+      grid(makeGrid(context.function, group)), storage(context, scratchPointer),
+      scratch(scratchPointer) {}
 
 void GroupEmitter::emitTile(Value tile) {
   context.sharedIndex.assign(group.sharedCount, lanes.indexLanes(0));
@@ -69,18 +71,54 @@ void GroupEmitter::emitLaneLoop(const TilePart &part) {
     LaneBuilder::Scope scope(lanes);
     return emitPosition(part);
   }
-  APInt size;
-  bool isExact = matchPattern(grid.laneSize, m_ConstantInt(&size)) &&
-                 size.getSExtValue() % group.width == 0;
-  VectorLoop vectors{part.firstLane, part.lastLane, group.width, isExact,
-                     operations() > longBody};
-  vectors.emit(lanes, {}, [&](Lanes index, ValueRange) {
+  if (group.rowLevels)
+    return emitInRowOrder(part);
+  vectorsOf(part).emit(lanes, {}, [&](Lanes index, ValueRange) {
     context.setShared(group.sharedLoops[group.laneLoop], index);
     auto position = [&] { emitPosition(part); };
     if (group.blockLoop >= 0)
       PositionBlock(context, position).emit();
     else
       position();
+    return Values();
+  });
+}
+
+/// The lanes of the tile, vector by vector.
+VectorLoop GroupEmitter::vectorsOf(const TilePart &part) {
+  APInt size;
+  bool isExact = matchPattern(grid.laneSize, m_ConstantInt(&size)) &&
+                 size.getSExtValue() % group.width == 0;
+  return {part.firstLane, part.lastLane, group.width, isExact,
+          operations() > longBody};
+}
+
+/// Runs the reductions of the first level for all lanes of the tile, then the
+/// other levels for each vector of lanes.
+void GroupEmitter::emitInRowOrder(const TilePart &part) {
+  SmallVector<LoopNest *> reductions;
+  for (LoopNest *nest : group.nests)
+    if (nest->level == 0)
+      reductions.push_back(nest);
+  std::vector<FusedNests> fused = fuseNests(context.model, group, reductions);
+  VectorLoop vectors = vectorsOf(part);
+  std::vector<RowOrderSums> sums;
+  Value place = planScratch(context.function, group).rows;
+  for (const FusedNests &nests : fused) {
+    Value memory = lanes.make<LLVM::GEPOp>(
+        scratch.getType(), lanes.builder.getI8Type(), scratch,
+        ArrayRef<LLVM::GEPArg>{lanes.toI64(place)});
+    sums.emplace_back(context, storage, nests, memory, grid.lanesPerTile);
+    sums.back().addRows(vectors);
+    Value bytes = lanes.mulIndex(grid.lanesPerTile,
+                                 lanes.index(sums.back().bytesOfLane()));
+    place = lanes.addIndex(place, bytes);
+  }
+  vectors.emit(lanes, {}, [&](Lanes index, ValueRange) {
+    context.setShared(group.sharedLoops[group.laneLoop], index);
+    for (RowOrderSums &each : sums)
+      each.deliver(index);
+    emitPosition(part, /*firstLevel=*/1);
     return Values();
   });
 }
@@ -94,13 +132,15 @@ int64_t GroupEmitter::operations() const {
 
 /// Emits the nests of one position, level by level. The part has the lanes of
 /// nests that run them inside.
-void GroupEmitter::emitPosition(const TilePart &part) {
+void GroupEmitter::emitPosition(const TilePart &part, unsigned firstLevel) {
   for (size_t i = 0; i < group.nests.size();) {
     unsigned level = group.nests[i]->level;
     SmallVector<LoopNest *> nests;
     for (; i < group.nests.size() && group.nests[i]->level == level; ++i)
       if (!group.nests[i]->filledBy)
         nests.push_back(group.nests[i]);
+    if (level < firstLevel)
+      continue;
     for (FusedNests &fused : fuseNests(context.model, group, nests)) {
       if (fused.members[0]->kind == LoopNest::Kind::Scatter)
         ScatterEmitter(context, storage, *fused.members[0], part).emit();

@@ -8,6 +8,7 @@
 #ifndef ANABRANCH_CODEGEN_LOOPS_GROUPEMITTER_H
 #define ANABRANCH_CODEGEN_LOOPS_GROUPEMITTER_H
 
+#include "codegen/control/VectorLoop.h"
 #include "codegen/loops/NestStorage.h"
 
 namespace anabranch {
@@ -29,11 +30,14 @@ private:
   const NestGroup &group;
   TileGrid grid;
   NestStorage storage;
+  mlir::Value scratch;
 
   void emitOuterLoops(const TilePart &part);
   void setOuterLoops(mlir::Value number);
   void emitLaneLoop(const TilePart &part);
-  void emitPosition(const TilePart &part);
+  void emitInRowOrder(const TilePart &part);
+  VectorLoop vectorsOf(const TilePart &part);
+  void emitPosition(const TilePart &part, unsigned firstLevel = 0);
   int64_t operations() const;
 };
 

@@ -10,8 +10,8 @@
 #include "codegen/footprint/TileFootprint.h"
 #include "codegen/loops/GroupEmitter.h"
 #include "codegen/nests/BuildModel.h"
-#include "codegen/nests/SplitBorders.h"
-#include "codegen/nests/SplitPadding.h"
+#include "codegen/splitting/SplitBorders.h"
+#include "codegen/splitting/SplitPadding.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;

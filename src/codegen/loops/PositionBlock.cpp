@@ -7,8 +7,8 @@
 
 #include "codegen/loops/PositionBlock.h"
 
+#include "codegen/control/Interleaver.h"
 #include "codegen/emit/Transpose.h"
-#include "codegen/loops/Interleaver.h"
 #include "codegen/nests/TileGrid.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"

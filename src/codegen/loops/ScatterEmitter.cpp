@@ -7,7 +7,7 @@
 
 #include "codegen/loops/ScatterEmitter.h"
 
-#include "codegen/loops/VectorLoop.h"
+#include "codegen/control/VectorLoop.h"
 #include "codegen/nests/ScatterDims.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 

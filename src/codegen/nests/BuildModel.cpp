@@ -9,6 +9,7 @@
 
 #include "codegen/nests/BlockChoice.h"
 #include "codegen/nests/LaneChoice.h"
+#include "codegen/nests/RowOrder.h"
 #include "codegen/nests/ScatterDims.h"
 #include "codegen/nests/SharedLoops.h"
 #include "ir/Anabranch.h"
@@ -367,6 +368,7 @@ FailureOr<KernelModel> buildModel(func::FuncOp source,
     formGroups(model);
     for (NestGroup &group : model.groups) {
       chooseLanes(model, group, target);
+      chooseRowOrder(model, group, target);
       chooseBlock(model, group);
     }
     return model;

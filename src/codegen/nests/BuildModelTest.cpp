@@ -111,4 +111,67 @@ TEST(ChannelsLast, FewChannelsAreWrittenTogether) {
   }
 }
 
+/// A sum over the first dimension.
+std::string sumOfRows(int64_t rows, int64_t columns) {
+  std::string text = R"mlir(
+func.func @sum(%x: tensor<ROWSxCOLUMNSxf32>) -> tensor<COLUMNSxf32>
+    attributes {anabranch.kernel} {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<COLUMNSxf32>
+  %start = linalg.fill ins(%zero : f32) outs(%empty : tensor<COLUMNSxf32>)
+      -> tensor<COLUMNSxf32>
+  %sum = linalg.generic {
+      indexing_maps = [affine_map<(m, n) -> (m, n)>,
+                       affine_map<(m, n) -> (n)>],
+      iterator_types = ["reduction", "parallel"]}
+      ins(%x : tensor<ROWSxCOLUMNSxf32>) outs(%start : tensor<COLUMNSxf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %s = arith.addf %o, %v : f32
+    linalg.yield %s : f32
+  } -> tensor<COLUMNSxf32>
+  return %sum : tensor<COLUMNSxf32>
+})mlir";
+  auto replace = [&](const std::string &from, const std::string &to) {
+    for (size_t at; (at = text.find(from)) != std::string::npos;)
+      text.replace(at, from.size(), to);
+  };
+  replace("ROWS", std::to_string(rows));
+  replace("COLUMNS", std::to_string(columns));
+  return text;
+}
+
+TEST(RowOrder, IsThatOfTensorsThatTheCacheDoesNotHold) {
+  struct Case {
+    int64_t rows, columns, levels, atOnce;
+  };
+  for (const char *name : {"avx2", "avx512"}) {
+    TargetInfo target = llvm::cantFail(TargetInfo::get(name));
+    int64_t many = target.model.l3Bytes / 4096;
+    for (Case c : {Case{64, 64, 0, 1}, Case{100000, 4, 0, 1},
+                   Case{200, 4096, 1, 8}, Case{2048, 2048, 2, 8},
+                   Case{many, 1024, 3, 1}, Case{many, 2048, 2, 8}}) {
+      ParsedKernel parsed(sumOfRows(c.rows, c.columns));
+      ASSERT_TRUE(parsed);
+      auto model = buildModel(parsed.function(), target);
+      ASSERT_TRUE(mlir::succeeded(model));
+      const NestGroup &group = model->groups.at(0);
+      EXPECT_EQ(group.rowLevels, c.levels) << c.rows << " x " << c.columns;
+      EXPECT_EQ(group.rowsAtOnce, c.atOnce) << c.rows << " x " << c.columns;
+    }
+  }
+}
+
+/// Zen 4 runs instructions of 512 bits in halves, Sapphire Rapids does not.
+TEST(Lanes, OfSumsFromMemoryAreAsWideAsUnits) {
+  TargetInfo target = llvm::cantFail(TargetInfo::get("avx512"));
+  auto lanesOn = [&](const char *model, int64_t rows) {
+    target.model = *anabranch::package::findCpuModel(model);
+    ParsedKernel parsed(sumOfRows(rows, 1024));
+    return buildModel(parsed.function(), target)->groups.at(0).width;
+  };
+  EXPECT_EQ(lanesOn("znver4", 4096), 8);
+  EXPECT_EQ(lanesOn("sapphirerapids", 4096), 16);
+  EXPECT_EQ(lanesOn("znver4", 16), lanesOn("sapphirerapids", 16));
+}
+
 } // namespace

@@ -106,6 +106,11 @@ struct NestGroup {
   /// The positions of a block are neighbours in memory wherever a lane writes,
   /// as the channels of a point of an image are. They are written together.
   bool interleavesStores = false;
+  /// If positive, the reductions of the first level go through their tensors
+  /// row by row. A tile then keeps partial results of all its lanes, in so many
+  /// levels, and adds `rowsAtOnce` rows in registers.
+  int64_t rowLevels = 0;
+  int64_t rowsAtOnce = 1;
   /// True if an access goes to another cache line in each lane.
   bool strided = false;
   /// The group is one scatter, which runs the lane loop inside its own loops:

@@ -7,6 +7,7 @@
 
 #include "codegen/nests/TileGrid.h"
 
+#include "codegen/nests/RowOrder.h"
 #include "codegen/nests/ScatterTiles.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -133,6 +134,15 @@ static TileGrid makeRanges(KernelFunction &function, const NestGroup &group) {
   return grid;
 }
 
+int64_t narrowestRead(const NestGroup &group) {
+  int64_t bytes = 8;
+  for (const LoopNest *nest : group.nests)
+    for (const analysis::Read &read : nest->reads.reads)
+      bytes = std::min(
+          bytes, elementBytes(getElementTypeOrSelf(read.tensor.getType())));
+  return bytes;
+}
+
 TileGrid makeGrid(KernelFunction &function, const NestGroup &group) {
   if (group.rangedLoop >= 0)
     return makeRanges(function, group);
@@ -160,6 +170,8 @@ TileGrid makeGrid(KernelFunction &function, const NestGroup &group) {
       Type element = getElementTypeOrSelf(group.nests[0]->value.getType());
       step = std::max(step, rowBytes / elementBytes(element));
     }
+    if (group.rowLevels)
+      step = std::max(step, bytesOfRow / narrowestRead(group));
     Value chunk = lanes.divIndex(target, perPosition);
     if (group.strided)
       chunk = lanes.minIndex(chunk, lanes.index(stridedLanes));
@@ -207,6 +219,18 @@ TilePart partOf(LaneBuilder &lanes, const TileGrid &grid, Value tile) {
   return part;
 }
 
+/// The bytes of the partial results of reductions in row order.
+static Value rowScratchBytes(KernelFunction &function, const NestGroup &group) {
+  int64_t perLane = 0;
+  for (const LoopNest *nest : group.nests)
+    for (Value value : valuesOf(*nest))
+      if (nest->level == 0)
+        perLane += elementBytes(getElementTypeOrSelf(value.getType()));
+  LaneBuilder &lanes = function.lanes;
+  return lanes.mulIndex(makeGrid(function, group).lanesPerTile,
+                        lanes.index(perLane * group.rowLevels));
+}
+
 Scratch planScratch(KernelFunction &function, const NestGroup &group) {
   LaneBuilder &lanes = function.lanes;
   Scratch scratch;
@@ -226,6 +250,10 @@ Scratch planScratch(KernelFunction &function, const NestGroup &group) {
       scratch.bytes = lanes.addIndex(scratch.bytes, rounded);
     }
   }
+  scratch.rows = scratch.bytes;
+  if (group.rowLevels)
+    scratch.bytes =
+        lanes.addIndex(scratch.bytes, rowScratchBytes(function, group));
   return scratch;
 }
 

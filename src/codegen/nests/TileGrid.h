@@ -49,9 +49,14 @@ struct ScratchPart {
 };
 struct Scratch {
   mlir::SmallVector<ScratchPart> parts;
+  /// Where the partial results of reductions in row order begin, in bytes.
+  mlir::Value rows;
   mlir::Value bytes;
 };
 Scratch planScratch(KernelFunction &function, const NestGroup &group);
+
+/// The bytes of the narrowest element that the group reads.
+int64_t narrowestRead(const NestGroup &group);
 
 /// The trip count of a shared loop of the group.
 mlir::Value sizeOf(KernelFunction &function, const NestGroup &group,

@@ -11,7 +11,11 @@
 // A kernel gives whole sums to its tiles. Where there are few, as for the
 // statistics of an image of 32 channels, most workers would have nothing to do.
 // The choice depends on sizes only, so the number of workers does not change
-// the order of a sum.
+// the order of a sum. If no loop has suitable steps, a loop is divided:
+//
+//   %r = sum over m of %x[m, n]          %y = expand_shape %x -> [8, m / 8, n]
+//                                    ->  %p = sum over i of %y[j, i, n]
+//                                        %r = sum over j of %p[j, n]
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,10 +40,21 @@ namespace {
 constexpr int64_t leastPoints = 64 * 1024;
 /// With so many tiles, workers share them well.
 constexpr int64_t enoughTiles = 4;
-/// Lanes that a tile has at least.
-constexpr int64_t lanesOfTile = 64;
+/// Lanes that a tile has at least; and those of a tile of a tensor of so many
+/// bytes, whose kernel reads whole rows (codegen/nests/RowOrder.h).
+constexpr int64_t lanesOfTile = 64, lanesOfRow = 1024;
+constexpr int64_t bytesOfRows = 1024 * 1024;
 /// Partial results are made from at least so many points each.
-constexpr int64_t pointsOfPartial = 64;
+constexpr int64_t pointsOfPartial = 32;
+/// How many parts a loop is divided into, the best number first.
+constexpr int64_t partsOfLoop[] = {8, 16, 10, 12, 9, 7, 6, 5, 4};
+
+/// How a reduction is split: each part of a loop gets a partial result. A part
+/// is a step if there are as many.
+struct Split {
+  unsigned loop;
+  int64_t parts;
+};
 
 /// A reduction by one operation, whose result begins at its neutral element.
 struct Reduction {
@@ -57,9 +72,11 @@ struct Reduction {
            utils::IteratorType::reduction;
   }
   int64_t points() const;
+  int64_t results() const;
   int64_t tiles() const;
-  /// The outermost loop whose steps give enough tiles; none if there is none.
-  std::optional<unsigned> loopToShare() const;
+  /// Splits the outermost loop whose steps give enough tiles, else divides one;
+  /// none if there is no such loop.
+  std::optional<Split> split() const;
 };
 
 std::optional<Reduction> Reduction::of(linalg::GenericOp op) {
@@ -98,25 +115,97 @@ int64_t Reduction::points() const {
   return product;
 }
 
+int64_t Reduction::results() const {
+  return cast<RankedTensorType>(op->getResultTypes()[0]).getNumElements();
+}
+
 /// Lanes run along the operand's last dimension. If it is reduced, each result
 /// is a tile.
 int64_t Reduction::tiles() const {
-  int64_t results = 1;
-  for (int64_t size :
-       cast<RankedTensorType>(op->getResultTypes()[0]).getShape())
-    results *= size;
-  return isReduced(order.back()) ? results : results / lanesOfTile;
+  if (isReduced(order.back()))
+    return results();
+  int64_t bytes = 0;
+  for (Value input : linalg::GenericOp(op).getDpsInputs()) {
+    auto type = cast<RankedTensorType>(input.getType());
+    bytes = std::max<int64_t>(bytes, type.getNumElements() *
+                                         type.getElementTypeBitWidth() / 8);
+  }
+  if (bytes <= bytesOfRows || sizes[order.back()] <= lanesOfTile)
+    return results() / lanesOfTile;
+  int64_t lanes = std::min(sizes[order.back()], lanesOfRow);
+  return results() / lanes;
 }
 
-std::optional<unsigned> Reduction::loopToShare() const {
-  for (unsigned loop : ArrayRef(order).drop_back()) {
-    int64_t others = points() / sizes[loop];
-    if (isReduced(loop) && sizes[loop] >= enoughTiles &&
-        others >= pointsOfPartial &&
-        sizes[loop] * tiles() * pointsOfPartial <= points())
-      return loop;
-  }
+std::optional<Split> Reduction::split() const {
+  auto isWorth = [&](int64_t parts) {
+    return parts >= enoughTiles &&
+           parts * results() * pointsOfPartial <= points();
+  };
+  for (unsigned loop : ArrayRef(order).drop_back())
+    if (isReduced(loop) && isWorth(sizes[loop]))
+      return Split{loop, sizes[loop]};
+  for (unsigned loop : order)
+    for (int64_t parts : partsOfLoop)
+      if (isReduced(loop) && sizes[loop] % parts == 0 && isWorth(parts))
+        return Split{loop, parts};
   return std::nullopt;
+}
+
+/// The operand with the dimension of the loop cut into parts, if it has one.
+Value divided(OpBuilder &b, Location loc, Value operand, AffineMap map,
+              const Split &split) {
+  auto dim =
+      map.getResultPosition(getAffineDimExpr(split.loop, map.getContext()));
+  if (!dim)
+    return operand;
+  auto type = cast<RankedTensorType>(operand.getType());
+  SmallVector<int64_t> shape;
+  SmallVector<ReassociationIndices> groups;
+  for (int64_t i = 0; i < type.getRank(); ++i) {
+    groups.push_back({static_cast<int64_t>(shape.size())});
+    int64_t size = type.getDimSize(i);
+    if (i == static_cast<int64_t>(*dim)) {
+      shape.push_back(split.parts);
+      groups.back().push_back(shape.size());
+      size /= split.parts;
+    }
+    shape.push_back(size);
+  }
+  return b.create<tensor::ExpandShapeOp>(
+      loc, RankedTensorType::get(shape, type.getElementType()), operand,
+      groups);
+}
+
+/// The same reduction, of which a new loop, the last one, has the parts of a
+/// loop.
+Reduction divide(OpBuilder &b, Reduction reduction, const Split &split) {
+  linalg::GenericOp op = reduction.op;
+  unsigned added = op.getNumLoops();
+  AffineExpr part = getAffineDimExpr(added, b.getContext());
+  SmallVector<Value> inputs;
+  SmallVector<AffineMap> maps;
+  for (OpOperand &operand : op->getOpOperands()) {
+    AffineMap map = op.getMatchingIndexingMap(&operand);
+    AffineMap wide =
+        AffineMap::get(added + 1, 0, map.getResults(), b.getContext());
+    if (auto dim =
+            map.getResultPosition(getAffineDimExpr(split.loop, b.getContext())))
+      wide = wide.insertResult(part, *dim);
+    maps.push_back(wide);
+    if (op.isDpsInput(&operand))
+      inputs.push_back(divided(b, op.getLoc(), operand.get(), map, split));
+  }
+  SmallVector<utils::IteratorType> loops = op.getIteratorTypesArray();
+  loops.push_back(utils::IteratorType::reduction);
+  auto made = b.create<linalg::GenericOp>(
+      op.getLoc(), op->getResultTypes(), inputs, op.getDpsInits(), maps, loops);
+  made->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  IRMapping mapping;
+  op.getRegion().cloneInto(&made.getRegion(), mapping);
+  reduction.op = made;
+  reduction.sizes[split.loop] /= split.parts;
+  reduction.sizes.push_back(split.parts);
+  return reduction;
 }
 
 /// The results of each step of the loop, which is the first dimension.
@@ -168,17 +257,25 @@ LogicalResult splitReductions(func::FuncOp main) {
     if (!reduction || reduction->points() < leastPoints ||
         reduction->tiles() >= enoughTiles)
       continue;
-    auto loop = reduction->loopToShare();
-    if (!loop)
+    auto split = reduction->split();
+    if (!split)
       continue;
     OpBuilder b(op);
-    Value partial = partialResults(b, *reduction, *loop);
+    linalg::GenericOp divided;
+    if (reduction->sizes[split->loop] != split->parts) {
+      *reduction = divide(b, *reduction, *split);
+      divided = reduction->op;
+      split->loop = reduction->sizes.size() - 1;
+    }
+    Value partial = partialResults(b, *reduction, split->loop);
     partial.getDefiningOp()->setDiscardableAttrs(
         op->getDiscardableAttrDictionary());
     Value whole = wholeResult(b, *reduction, partial);
     whole.getDefiningOp()->setDiscardableAttrs(
         op->getDiscardableAttrDictionary());
     op.getResult(0).replaceAllUsesWith(whole);
+    if (divided)
+      divided.erase();
     op.erase();
   }
   return success();

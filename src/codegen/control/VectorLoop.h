@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_LOOPS_VECTORLOOP_H
-#define ANABRANCH_CODEGEN_LOOPS_VECTORLOOP_H
+#ifndef ANABRANCH_CODEGEN_CONTROL_VECTORLOOP_H
+#define ANABRANCH_CODEGEN_CONTROL_VECTORLOOP_H
 
 #include "codegen/emit/Lanes.h"
 
@@ -34,4 +34,4 @@ struct VectorLoop {
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_LOOPS_VECTORLOOP_H
+#endif // ANABRANCH_CODEGEN_CONTROL_VECTORLOOP_H

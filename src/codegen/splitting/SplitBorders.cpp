@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/nests/SplitBorders.h"
+#include "codegen/splitting/SplitBorders.h"
 
 #include "analysis/PaddedTaps.h"
 #include "codegen/emit/Destinations.h"

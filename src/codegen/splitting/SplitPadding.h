@@ -13,8 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_NESTS_SPLITPADDING_H
-#define ANABRANCH_CODEGEN_NESTS_SPLITPADDING_H
+#ifndef ANABRANCH_CODEGEN_SPLITTING_SPLITPADDING_H
+#define ANABRANCH_CODEGEN_SPLITTING_SPLITPADDING_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -28,4 +28,4 @@ void splitPadding(mlir::func::FuncOp source);
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_NESTS_SPLITPADDING_H
+#endif // ANABRANCH_CODEGEN_SPLITTING_SPLITPADDING_H

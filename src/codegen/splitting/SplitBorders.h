@@ -15,8 +15,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_NESTS_SPLITBORDERS_H
-#define ANABRANCH_CODEGEN_NESTS_SPLITBORDERS_H
+#ifndef ANABRANCH_CODEGEN_SPLITTING_SPLITBORDERS_H
+#define ANABRANCH_CODEGEN_SPLITTING_SPLITBORDERS_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -30,4 +30,4 @@ void splitBorders(mlir::func::FuncOp source);
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_NESTS_SPLITBORDERS_H
+#endif // ANABRANCH_CODEGEN_SPLITTING_SPLITBORDERS_H

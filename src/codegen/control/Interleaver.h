@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_LOOPS_INTERLEAVER_H
-#define ANABRANCH_CODEGEN_LOOPS_INTERLEAVER_H
+#ifndef ANABRANCH_CODEGEN_CONTROL_INTERLEAVER_H
+#define ANABRANCH_CODEGEN_CONTROL_INTERLEAVER_H
 
 #include "mlir/IR/Builders.h"
 
@@ -36,4 +36,4 @@ private:
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_LOOPS_INTERLEAVER_H
+#endif // ANABRANCH_CODEGEN_CONTROL_INTERLEAVER_H

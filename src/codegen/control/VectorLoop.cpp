@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/loops/VectorLoop.h"
+#include "codegen/control/VectorLoop.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 

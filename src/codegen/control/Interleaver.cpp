@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/loops/Interleaver.h"
+#include "codegen/control/Interleaver.h"
 
 #include "llvm/ADT/DenseSet.h"
 

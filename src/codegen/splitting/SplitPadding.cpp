@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/nests/SplitPadding.h"
+#include "codegen/splitting/SplitPadding.h"
 
 #include "analysis/Padding.h"
 #include "codegen/emit/KernelFunction.h"
