@@ -10,7 +10,6 @@
 #include "codegen/nests/Combiner.h"
 #include "codegen/nests/SharedLoops.h"
 #include "codegen/nests/StrideClass.h"
-#include "codegen/nests/TileGrid.h"
 #include "codegen/target/Target.h"
 
 using namespace mlir;
@@ -77,6 +76,15 @@ static bool isEligible(const KernelModel &model, const NestGroup &group) {
                             : nest->kind == LoopNest::Kind::Write &&
                                   nest->innerLoops().empty();
   });
+}
+
+int64_t narrowestRead(const NestGroup &group) {
+  int64_t bytes = 8;
+  for (const LoopNest *nest : group.nests)
+    for (const analysis::Read &read : nest->reads.reads)
+      bytes = std::min(
+          bytes, elementBytes(getElementTypeOrSelf(read.tensor.getType())));
+  return bytes;
 }
 
 void chooseRowOrder(const KernelModel &model, NestGroup &group,

@@ -28,6 +28,9 @@ constexpr int64_t bytesOfRow = 4096;
 /// Partial results of one level that the next level adds up at once.
 constexpr int64_t partsOfLevel = 32;
 
+/// The bytes of the narrowest element that the group reads.
+int64_t narrowestRead(const NestGroup &group);
+
 /// Chooses the order of rows for the group's reductions, where it pays. Call
 /// chooseLanes before.
 void chooseRowOrder(const KernelModel &model, NestGroup &group,

@@ -134,15 +134,6 @@ static TileGrid makeRanges(KernelFunction &function, const NestGroup &group) {
   return grid;
 }
 
-int64_t narrowestRead(const NestGroup &group) {
-  int64_t bytes = 8;
-  for (const LoopNest *nest : group.nests)
-    for (const analysis::Read &read : nest->reads.reads)
-      bytes = std::min(
-          bytes, elementBytes(getElementTypeOrSelf(read.tensor.getType())));
-  return bytes;
-}
-
 TileGrid makeGrid(KernelFunction &function, const NestGroup &group) {
   if (group.rangedLoop >= 0)
     return makeRanges(function, group);

@@ -55,9 +55,6 @@ struct Scratch {
 };
 Scratch planScratch(KernelFunction &function, const NestGroup &group);
 
-/// The bytes of the narrowest element that the group reads.
-int64_t narrowestRead(const NestGroup &group);
-
 /// The trip count of a shared loop of the group.
 mlir::Value sizeOf(KernelFunction &function, const NestGroup &group,
                    const SharedLoop &loop);
