@@ -270,15 +270,20 @@ std::optional<int64_t> rightBytes(const Contraction &contraction) {
   return *columns * *depth * elementBytes(contraction.right.memory);
 }
 
+/// Whether the right operand is too large for the second-level cache.
+bool liesInMemory(const Contraction &contraction, const TargetInfo &target) {
+  return rightBytes(contraction).value_or(0) > target.model.l2Bytes;
+}
+
 /// Whether reading the right operand in the order of memory gains more than
 /// sums cost that are not in registers. The sums of more rows cost more.
 bool sumsRows(const Contraction &contraction, const TargetInfo &target,
               const GemmBlocking &blocking) {
   constexpr int64_t mostRows = 2, mostFromMemory = 4;
   int64_t rows = *contraction.rowsTogether();
-  bool fromMemory = rightBytes(contraction).value_or(0) > target.model.l2Bytes;
+  bool fromMemory = liesInMemory(contraction, target);
   return rows <= (fromMemory ? mostFromMemory : mostRows) &&
-         *contraction.knownSize(contraction.column) % blocking.lanes == 0 &&
+         *contraction.knownSize(contraction.column) >= blocking.lanes &&
          !contraction.isGrouped && isa<FloatType>(contraction.element);
 }
 
@@ -359,10 +364,13 @@ BlockShape chooseBlock(const Contraction &contraction, const TargetInfo &target,
 /// sums the first-level cache holds.
 int64_t chooseRowVectors(const Contraction &contraction,
                          const GemmBlocking &blocking) {
-  constexpr int64_t bytesOfSums = 16384, tilesOfRows = 4, fewest = 4;
+  constexpr int64_t bytesOfSums = 16384, fewest = 4;
+  // A processor's prefetch needs some lines of each row.
+  constexpr int64_t fewTiles = 2, manyTiles = 4, columnsOfRow = 512;
   int64_t columns = *contraction.knownSize(contraction.column);
   int64_t batch = contraction.knownSize(contraction.batch).value_or(1);
-  int64_t tiles = ceilDiv(tilesOfRows, std::max<int64_t>(batch, 1));
+  int64_t tiles = std::clamp(columns / columnsOfRow, fewTiles, manyTiles);
+  tiles = ceilDiv(tiles, std::max<int64_t>(batch, 1));
   int64_t most = bytesOfSums / (blocking.lanes * blocking.rows *
                                 elementBytes(contraction.element));
   int64_t vectors = ceilDiv(columns, tiles * blocking.lanes);
@@ -586,6 +594,9 @@ GemmBlocking GemmBlocking::chooseVectors(const Contraction &contraction,
     blocking.vectors = target.avx512 ? 4 : 2;
   }
   if (blocking.right == Right::RowSums) {
+    if (target.halvesVectors() && liesInMemory(contraction, target) &&
+        elementBytes(contraction.right.memory) == 4)
+      blocking.lanes /= 2;
     blocking.rows = std::max<int64_t>(*rows, 1);
     blocking.vectors = chooseRowVectors(contraction, blocking);
   }

@@ -23,19 +23,20 @@ int64_t RowSums::sumElements(const GemmBlocking &blocking) {
 
 /// As many as leave half of the registers to vectors.
 int64_t RowSums::depthsAtOnce() const {
-  constexpr int64_t most = 4;
+  constexpr int64_t most = 8;
   int64_t factors = gemm.function.target.avx512 ? 16 : 8;
   return std::clamp<int64_t>(factors / gemm.blocking.rows, 1, most);
 }
 
-/// The columns of the tile, a multiple of the lanes.
+/// The columns of the tile.
 Value RowSums::tileColumns() {
   return lanes.minIndex(
       lanes.index(gemm.blocking.columns()),
       lanes.subIndex(gemm.columnCount, gemm.tile.firstColumn));
 }
 
-/// Calls `body` for the place of each vector of sums.
+/// Calls `body` for the place of each vector of sums. The last one may have
+/// lanes that are no columns.
 void RowSums::forEachVector(llvm::function_ref<void(Value place)> body) {
   Value end = tileColumns();
   for (int64_t row = 0; row < gemm.blocking.rows; ++row) {
@@ -59,9 +60,10 @@ Value RowSums::leftElement(int64_t row, Value depth) {
   return lanes.make<vector::BroadcastOp>(gemm.memory.vectorType(), scalar);
 }
 
-Value RowSums::rightElements(Value column, Value depth) {
+/// Lanes that are no columns of the mask are zero.
+Value RowSums::rightElements(Value column, Value depth, Value mask) {
   int64_t width = gemm.blocking.lanes;
-  LaneBuilder::MaskGuard guard(lanes, width, Value());
+  LaneBuilder::MaskGuard guard(lanes, width, mask);
   return lanes.vector(right.element(gemm.point(
       Value(), Lanes::linear(column, 1, width), Lanes::uniform(depth))));
 }
@@ -76,11 +78,11 @@ void RowSums::addDepths(Value depth, int64_t count, Value sums) {
   for (int64_t row = 0; row < blocking.rows; ++row)
     for (Value at : depths)
       factors.push_back(leftElement(row, at));
-  lanes.loop(lanes.index(0), tileColumns(), blocking.lanes, [&](Value at) {
+  auto addVector = [&](Value at, Value mask) {
     Value column = lanes.addIndex(gemm.tile.firstColumn, at);
     SmallVector<Value> elements;
     for (Value k : depths)
-      elements.push_back(rightElements(column, k));
+      elements.push_back(rightElements(column, k, mask));
     for (int64_t row = 0; row < blocking.rows; ++row) {
       Value place = lanes.addIndex(lanes.index(row * blocking.columns()), at);
       Value sum = gemm.memory.loadVector(sums, place);
@@ -89,6 +91,20 @@ void RowSums::addDepths(Value depth, int64_t count, Value sums) {
             product.add(lanes, sum, {factors[row * count + k]}, {elements[k]});
       gemm.memory.store(sum, sums, place);
     }
+  };
+  Value columns = tileColumns(), width = lanes.index(blocking.lanes);
+  Value rest = lanes.remIndex(columns, width);
+  Value whole = lanes.subIndex(columns, rest);
+  lanes.loop(lanes.index(0), whole, blocking.lanes,
+             [&](Value at) { addVector(at, Value()); });
+  if (*gemm.contraction.knownSize(gemm.contraction.column) % blocking.lanes ==
+      0)
+    return;
+  Value hasRest =
+      lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne, rest, lanes.index(0));
+  lanes.ifThen(hasRest, [&] {
+    Value column = lanes.addIndex(gemm.tile.firstColumn, whole);
+    addVector(whole, gemm.columnMask(column, blocking.lanes));
   });
 }
 

@@ -48,7 +48,8 @@ private:
   void addPart(mlir::Value first, mlir::Value end, mlir::Value sums);
   void addDepths(mlir::Value depth, int64_t count, mlir::Value sums);
   mlir::Value leftElement(int64_t row, mlir::Value depth);
-  mlir::Value rightElements(mlir::Value column, mlir::Value depth);
+  mlir::Value rightElements(mlir::Value column, mlir::Value depth,
+                            mlir::Value mask);
 };
 
 } // namespace codegen

@@ -14,6 +14,7 @@
 
 #include "codegen/nests/BlockChoice.h"
 #include "codegen/nests/Combiner.h"
+#include "codegen/nests/RowOrder.h"
 #include "codegen/nests/ScatterTiles.h"
 #include "codegen/nests/StrideClass.h"
 
@@ -231,14 +232,12 @@ static bool onlyReadsMemory(const NestGroup &group, const TargetInfo &target) {
   return reduces && isLarge && operations <= littleArithmetic;
 }
 
-/// A processor that runs instructions of 512 bits in two halves gains nothing
-/// by them, and its prefetch follows loads of 256 bits further: on Zen 4 a sum
-/// from memory is a fifth faster with them.
 static int64_t nativeLanes(const NestGroup &group, const TargetInfo &target) {
   int64_t width = target.lanes(widestElement(group));
-  bool inHalves =
-      target.avx512 && target.rate(Multiply::FmaF32) <= target.lanes(32);
-  return inHalves && onlyReadsMemory(group, target) ? width / 2 : width;
+  // Elements of fewer bytes than a lane fill no 512 bits.
+  bool inHalves = target.halvesVectors() && onlyReadsMemory(group, target) &&
+                  narrowestRead(group) * width == target.vectorBytes;
+  return inHalves ? width / 2 : width;
 }
 
 void chooseLanes(const KernelModel &model, NestGroup &group,

@@ -62,6 +62,13 @@ struct TargetInfo {
   bool has(Multiply multiply) const;
   double rate(Multiply multiply) const;
 
+  /// Whether the processor runs instructions of 512 bits as two halves, as Zen 4
+  /// does. Its prefetch follows loads of 256 bits further: a sum from memory is
+  /// a fifth faster with them.
+  bool halvesVectors() const {
+    return avx512 && rate(Multiply::FmaF32) <= lanes(32);
+  }
+
   /// The target of this name. "host" is this machine with all its features. The
   /// others are fixed: they compile the same code on every machine.
   static llvm::Expected<TargetInfo> get(llvm::StringRef name = "host");
