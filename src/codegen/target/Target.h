@@ -62,9 +62,9 @@ struct TargetInfo {
   bool has(Multiply multiply) const;
   double rate(Multiply multiply) const;
 
-  /// Whether the processor runs instructions of 512 bits as two halves, as Zen 4
-  /// does. Its prefetch follows loads of 256 bits further: a sum from memory is
-  /// a fifth faster with them.
+  /// Whether the processor runs instructions of 512 bits as two halves, as Zen
+  /// 4 does. Its prefetch follows loads of 256 bits further: a sum from memory
+  /// is a fifth faster with them.
   bool halvesVectors() const {
     return avx512 && rate(Multiply::FmaF32) <= lanes(32);
   }
