@@ -123,7 +123,8 @@ void RowOrderSums::addPart(int64_t level, Value low, Value high) {
     Value rest = lanes.remIndex(lanes.subIndex(high, low), lanes.index(atOnce));
     Value middle = lanes.subIndex(high, rest);
     lanes.loop(low, middle, atOnce, [&](Value row) { addAtOnce(row, atOnce); });
-    lanes.loop(middle, high, 1, [&](Value row) { addAtOnce(row, 1); });
+    if (atOnce > 1)
+      lanes.loop(middle, high, 1, [&](Value row) { addAtOnce(row, 1); });
     return;
   }
   for (int64_t i = 0; i < level; ++i)

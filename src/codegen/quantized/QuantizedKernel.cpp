@@ -59,7 +59,7 @@ private:
   Value results;
   LeftDigits left;
   GemmEpilogue epilogue;
-  func::FuncOp first, others;
+  func::FuncOp fetching, plain;
 
   /// Multiplies a block of rows. If too few rows are left, the last block
   /// begins earlier, and stores only its own rows. The scratch memory has rows
@@ -117,7 +117,7 @@ private:
   }
 
   func::FuncOp function(bool fetches) {
-    func::FuncOp &made = fetches ? first : others;
+    func::FuncOp &made = fetches ? fetching : plain;
     if (made)
       return made;
     func::FuncOp source = gemm.function.source;

@@ -47,7 +47,8 @@ constexpr int64_t bytesOfRows = 1024 * 1024;
 /// Partial results are made from at least so many points each.
 constexpr int64_t pointsOfPartial = 32;
 /// How many parts a loop is divided into, the best number first.
-constexpr int64_t partsOfLoop[] = {8, 16, 10, 12, 9, 7, 6, 5, 4};
+constexpr int64_t partsOfLoop[] = {8,  16, 10, 12, 14, 15, 9,
+                                   11, 13, 7,  6,  5,  4};
 
 /// How a reduction is split: each part of a loop gets a partial result. A part
 /// is a step if there are as many.
