@@ -11,9 +11,10 @@ decoding.py f32 --model MODEL.gguf --depth 2048
 
 Every figure comes from a fresh process, or is the median of several in turns. A way is a dtype of activations
 ("f32", "bf16"), or one with weights in few bits ("int4", "int4-bf16"). "packed" keeps
-the integers of a GGUF file. "a8" rounds activations to 8 bits in products. "token" is the time between two tokens of generate(), and
-"step" the part of it that the compiled step takes. "sampled" is a token with
-temperature, top-k, top-p, min-p and a repetition penalty.
+the integers of a GGUF file. "a8" behind one lets products round activations to bytes.
+"token" is the time between two tokens of generate(), and "step" the part of it that the
+compiled step takes. "sampled" is a token with temperature, top-k, top-p, min-p and a
+repetition penalty.
 """
 
 from __future__ import annotations

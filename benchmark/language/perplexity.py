@@ -38,6 +38,7 @@ from typing import Any
 
 import torch
 
+from anabranch.llm.kept_states import read, to_bytes
 from anabranch.llm.quantized_layers import QuantizedLinear
 
 TEXT = Path(__file__).parent / "texts" / "alice.txt"
@@ -89,9 +90,8 @@ def reading_bytes(make: Callable[[], Any]) -> Any:
     """A model whose quantised layers round what they multiply."""
 
     def rounded(count: int, _: Any, inputs: Any) -> torch.Tensor:
-        groups = inputs[0].unflatten(-1, (count, -1))
-        scale = groups.abs().amax(-1, keepdim=True).clamp(min=1e-30) / 127
-        return ((groups / scale).round() * scale).flatten(-2)
+        groups = to_bytes(inputs[0].unflatten(-1, (count, -1)))
+        return read(groups, inputs[0].dtype, lambda part: part).flatten(-2)
 
     model = make()
     groups = {

@@ -7,7 +7,6 @@
 
 #include "codegen/emit/Destinations.h"
 
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -314,11 +313,7 @@ static Buffer insertedPart(KernelFunction &function, Buffer whole,
   }
   Value bytes =
       lanes.mulIndex(offset, lanes.index(elementBytes(whole.element)));
-  Type pointer = LLVM::LLVMPointerType::get(lanes.builder.getContext());
-  Value moved =
-      lanes.make<LLVM::GEPOp>(pointer, lanes.builder.getI8Type(), whole.pointer,
-                              ArrayRef<LLVM::GEPArg>{lanes.toI64(bytes)});
-  return {moved, whole.element, strides};
+  return {bytesBehind(lanes, whole.pointer, bytes), whole.element, strides};
 }
 
 Buffer destinationBuffer(KernelFunction &function,

@@ -23,6 +23,20 @@ int64_t elementBytes(Type element) {
   return std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8);
 }
 
+std::optional<int64_t> tensorBytes(Value tensor) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  if (!type.hasStaticShape())
+    return std::nullopt;
+  return type.getNumElements() * elementBytes(type.getElementType());
+}
+
+Value bytesBehind(LaneBuilder &lanes, Value pointer, Value bytes) {
+  OpBuilder &b = lanes.builder;
+  return b.create<LLVM::GEPOp>(
+      lanes.loc, LLVM::LLVMPointerType::get(b.getContext()), b.getI8Type(),
+      pointer, ArrayRef<LLVM::GEPArg>{lanes.toI64(bytes)});
+}
+
 /// The type that LLVM loads: bytes for bool, integers for bf16. So LLVM never
 /// selects an instruction on bf16 itself.
 static Type memoryType(Type element) {

@@ -25,12 +25,6 @@ bool depthIsWhole(const GemmContext &gemm) {
   return gemm.depthIsMultipleOf(gemm.blocking.stepDepths());
 }
 
-Value move(LaneBuilder &lanes, Value pointer, Value bytes) {
-  return lanes.builder.create<LLVM::GEPOp>(
-      lanes.loc, pointer.getType(), lanes.builder.getI8Type(), pointer,
-      ArrayRef<LLVM::GEPArg>{lanes.toI64(bytes)});
-}
-
 Value compare(LaneBuilder &lanes, arith::CmpIPredicate predicate, Value a,
               Value b) {
   return lanes.make<arith::CmpIOp>(predicate, a, b);
@@ -266,7 +260,8 @@ AmxEmitter::Carried AmxEmitter::multiplyPanel(Value panel, Value first,
     depths.ahead = right.sourceOf(first);
     gemm.tile.firstColumn = column;
   } else if (blocking.linesAhead) {
-    depths.ahead = move(lanes, depths.right, lanes.index(blocking.bytesAhead));
+    depths.ahead =
+        bytesBehind(lanes, depths.right, lanes.index(blocking.bytesAhead));
   }
   return lanes.loop(lanes.index(0), blockCount, 1, carried,
                     [&](Value number, ValueRange rows) {
@@ -349,7 +344,7 @@ void AmxEmitter::multiplyStep(const Depths &depths, Value row, Value depth) {
   Value offset =
       lanes.mulIndex(words, lanes.index(gemm.blocking.panelWidth * wordBytes));
   block->addParts(leftAt(row, depth), leftStride,
-                  move(lanes, depths.right, offset), parts());
+                  bytesBehind(lanes, depths.right, offset), parts());
 }
 
 /// Emits the steps of the depth, and among them the epilogue of pending rows.
@@ -386,8 +381,8 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
     Value leftHere =
         isApart ? leftAt(row, lanes.addIndex(depths.first,
                                              along(gemm.blocking.stepDepths())))
-                : move(lanes, leftFirst,
-                       along(gemm.blocking.stepWords * wordBytes));
+                : bytesBehind(lanes, leftFirst,
+                              along(gemm.blocking.stepWords * wordBytes));
     Value stride = leftStride;
     if (leftTailElements(gemm)) {
       Value tail = gemm.memory.pointerTo(memory.leftTail,
@@ -396,7 +391,7 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
       stride = choose(lanes.i64(AmxBlock::stepBytes), stride);
     }
     Value rightHere =
-        move(lanes, depths.right, lanes.mulIndex(step, stepOfRight));
+        bytesBehind(lanes, depths.right, lanes.mulIndex(step, stepOfRight));
     if (rightTailElements(gemm))
       rightHere = choose(memory.rightTail, rightHere);
     if (gemm.blocking.hasParts())
@@ -483,12 +478,13 @@ void AmxEmitter::fetchAhead(const Depths &depths, Value step, Value number) {
   Value offset =
       lanes.addIndex(lanes.mulIndex(step, lanes.index(rowsOfStep * rowBytes)),
                      lanes.mulIndex(number, lanes.index(rows * rowBytes)));
-  Value first = move(lanes, depths.ahead, offset);
+  Value first = bytesBehind(lanes, depths.ahead, offset);
   for (int64_t i = 0; i < blocking.linesAhead; ++i) {
     int64_t at =
         i / linesOfRow * rowBytes + i % linesOfRow * AmxBlock::stepBytes;
     lanes.builder.create<LLVM::Prefetch>(
-        lanes.loc, move(lanes, first, lanes.index(at)), /*rw=*/0, /*hint=*/2,
+        lanes.loc, bytesBehind(lanes, first, lanes.index(at)), /*rw=*/0,
+        /*hint=*/2,
         /*cache=*/1);
   }
 }

@@ -60,7 +60,7 @@ Value RowSums::leftElement(int64_t row, Value depth) {
   return lanes.make<vector::BroadcastOp>(gemm.memory.vectorType(), scalar);
 }
 
-/// Lanes that are no columns of the mask are zero.
+/// Lanes outside of the mask are zero. A null mask has all.
 Value RowSums::rightElements(Value column, Value depth, Value mask) {
   int64_t width = gemm.blocking.lanes;
   LaneBuilder::MaskGuard guard(lanes, width, mask);

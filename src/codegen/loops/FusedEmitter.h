@@ -25,11 +25,12 @@ public:
   /// Emits the nests, and binds their values for their readers.
   void emit();
 
-  /// The parts of `emit`, for reductions whose inner loop runs elsewhere:
-  /// begins a position, adds a step of the loop, and delivers what the steps
-  /// added up to.
+  /// For reductions whose inner loop runs elsewhere: begins a position of the
+  /// group's shared loops.
   void enter();
+  /// Adds a step of the inner loop to accumulators.
   Values stepAt(const FusedLoop &loop, Lanes index, mlir::ValueRange carried);
+  /// Delivers the results: the start values with what all steps added up to.
   void deliver(mlir::ValueRange added);
 
 private:

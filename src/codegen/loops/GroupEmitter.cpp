@@ -12,7 +12,6 @@
 #include "codegen/loops/PositionBlock.h"
 #include "codegen/loops/RowOrderSums.h"
 #include "codegen/loops/ScatterEmitter.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -23,8 +22,8 @@ namespace codegen {
 GroupEmitter::GroupEmitter(const KernelModel &model, const NestGroup &group,
                            Evaluator &evaluator, Value scratchPointer)
     : context(model, group, evaluator), lanes(context.lanes), group(group),
-      grid(makeGrid(context.function, group)), storage(context, scratchPointer),
-      scratch(scratchPointer) {}
+      grid(makeGrid(context.function, group)),
+      storage(context, scratchPointer) {}
 
 void GroupEmitter::emitTile(Value tile) {
   context.sharedIndex.assign(group.sharedCount, lanes.indexLanes(0));
@@ -103,16 +102,13 @@ void GroupEmitter::emitInRowOrder(const TilePart &part) {
   std::vector<FusedNests> fused = fuseNests(context.model, group, reductions);
   VectorLoop vectors = vectorsOf(part);
   std::vector<RowOrderSums> sums;
-  Value place = planScratch(context.function, group).rows;
+  Value memory = storage.rowMemory();
   for (const FusedNests &nests : fused) {
-    Value memory = lanes.make<LLVM::GEPOp>(
-        scratch.getType(), lanes.builder.getI8Type(), scratch,
-        ArrayRef<LLVM::GEPArg>{lanes.toI64(place)});
     sums.emplace_back(context, storage, nests, memory, grid.lanesPerTile);
     sums.back().addRows(vectors);
     Value bytes = lanes.mulIndex(grid.lanesPerTile,
                                  lanes.index(sums.back().bytesOfLane()));
-    place = lanes.addIndex(place, bytes);
+    memory = bytesBehind(lanes, memory, bytes);
   }
   vectors.emit(lanes, {}, [&](Lanes index, ValueRange) {
     context.setShared(group.sharedLoops[group.laneLoop], index);

@@ -30,7 +30,6 @@ private:
   const NestGroup &group;
   TileGrid grid;
   NestStorage storage;
-  mlir::Value scratch;
 
   void emitOuterLoops(const TilePart &part);
   void setOuterLoops(mlir::Value number);

@@ -7,8 +7,6 @@
 
 #include "codegen/loops/NestStorage.h"
 
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-
 using namespace mlir;
 
 namespace anabranch {
@@ -22,17 +20,15 @@ NestStorage::NestStorage(LoopContext &context, Value scratchPointer)
       targets[nest].push_back(destinationBuffer(context.function, destination));
   for (ScratchPart &part : plan.parts)
     addScratch(part, scratchPointer);
+  rows = bytesBehind(lanes, scratchPointer, plan.rows);
 }
 
 void NestStorage::addScratch(const ScratchPart &part, Value scratchPointer) {
   const NestGroup &group = context.group;
   const LoopNest &nest = *part.nest;
-  Type pointer = LLVM::LLVMPointerType::get(lanes.builder.getContext());
   Buffer buffer;
   buffer.element = getElementTypeOrSelf(part.value.getType());
-  buffer.pointer = lanes.make<LLVM::GEPOp>(
-      pointer, lanes.builder.getI8Type(), scratchPointer,
-      ArrayRef<LLVM::GEPArg>{lanes.toI64(part.offset)});
+  buffer.pointer = bytesBehind(lanes, scratchPointer, part.offset);
   // A shared dimension has stride zero, since only one position exists at a
   // time. The lanes of a shared loop are neighbours, in a dimension of their
   // own.

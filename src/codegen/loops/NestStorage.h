@@ -28,6 +28,8 @@ public:
 
   /// The parts of the results' memory that the nest writes.
   llvm::ArrayRef<Buffer> targetsOf(const LoopNest &nest) const;
+  /// The memory of the partial results of reductions in row order.
+  mlir::Value rowMemory() const { return rows; }
   /// The scratch memory of a value, and the index of an element of its nest in
   /// it.
   Buffer scratchOf(mlir::Value value) const { return scratch.lookup(value); }
@@ -38,6 +40,7 @@ private:
   LaneBuilder &lanes;
   llvm::DenseMap<const LoopNest *, llvm::SmallVector<Buffer>> targets;
   llvm::DenseMap<mlir::Value, Buffer> scratch;
+  mlir::Value rows;
 
   void addScratch(const ScratchPart &part, mlir::Value scratchPointer);
 };

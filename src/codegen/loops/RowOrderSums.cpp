@@ -8,7 +8,6 @@
 #include "codegen/loops/RowOrderSums.h"
 
 #include "codegen/nests/RowOrder.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
 
@@ -35,8 +34,8 @@ SmallVector<Type> RowOrderSums::elements() const {
 
 int64_t RowOrderSums::bytesOfLevel() const {
   int64_t bytes = 0;
-  for (Type type : elements())
-    bytes += elementBytes(type);
+  for (const LoopNest *nest : nests.members)
+    bytes += bytesOfValues(*nest);
   return bytes;
 }
 
@@ -52,10 +51,7 @@ Buffer RowOrderSums::bufferOf(int64_t level, size_t value) {
   Value offset = lanes.mulIndex(lanesOfLevel, lanes.index(before));
   Buffer buffer;
   buffer.element = types[value];
-  buffer.pointer = lanes.make<LLVM::GEPOp>(
-      LLVM::LLVMPointerType::get(lanes.builder.getContext()),
-      lanes.builder.getI8Type(), memory,
-      ArrayRef<LLVM::GEPArg>{lanes.toI64(offset)});
+  buffer.pointer = bytesBehind(lanes, memory, offset);
   buffer.strides = {lanes.index(1)};
   return buffer;
 }

@@ -20,10 +20,7 @@ namespace codegen {
 static constexpr int64_t largeBytes = 512 * 1024;
 
 static bool isLarge(Value tensor) {
-  auto type = cast<RankedTensorType>(tensor.getType());
-  return !type.hasStaticShape() ||
-         type.getNumElements() * elementBytes(type.getElementType()) >=
-             largeBytes;
+  return tensorBytes(tensor).value_or(largeBytes) >= largeBytes;
 }
 
 RowPrefetch::RowPrefetch(LoopContext &context, const FusedNests &nests)

@@ -7,6 +7,7 @@
 
 #include "codegen/nests/BuildModel.h"
 
+#include "support/codegen/KernelText.h"
 #include "support/codegen/ParsedKernel.h"
 
 #include "gtest/gtest.h"
@@ -39,12 +40,8 @@ func.func @copy(%x: tensor<7x6x1040xf32>) -> tensor<RESULT>
   } -> tensor<RESULT>
   return %copy : tensor<RESULT>
 })mlir";
-  auto replace = [&](const std::string &from, const std::string &to) {
-    for (size_t at; (at = text.find(from)) != std::string::npos;)
-      text.replace(at, from.size(), to);
-  };
-  replace("ORDER", copy.order);
-  replace("RESULT", copy.result);
+  replaceAll(text, "ORDER", copy.order);
+  replaceAll(text, "RESULT", copy.result);
   return text;
 }
 
@@ -92,8 +89,7 @@ func.func @copy(%x: tensor<Nx5x40xf32>) -> tensor<5x40xNxf32>
   } -> tensor<5x40xNxf32>
   return %copy : tensor<5x40xNxf32>
 })mlir";
-  for (size_t at; (at = text.find('N')) != std::string::npos;)
-    text.replace(at, 1, std::to_string(channels));
+  replaceAll(text, "N", std::to_string(channels));
   return text;
 }
 
@@ -131,12 +127,8 @@ func.func @sum(%x: tensor<ROWSxCOLUMNSxf32>) -> tensor<COLUMNSxf32>
   } -> tensor<COLUMNSxf32>
   return %sum : tensor<COLUMNSxf32>
 })mlir";
-  auto replace = [&](const std::string &from, const std::string &to) {
-    for (size_t at; (at = text.find(from)) != std::string::npos;)
-      text.replace(at, from.size(), to);
-  };
-  replace("ROWS", std::to_string(rows));
-  replace("COLUMNS", std::to_string(columns));
+  replaceAll(text, "ROWS", std::to_string(rows));
+  replaceAll(text, "COLUMNS", std::to_string(columns));
   return text;
 }
 

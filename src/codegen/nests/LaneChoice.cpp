@@ -222,16 +222,13 @@ static bool onlyReadsMemory(const NestGroup &group, const TargetInfo &target) {
   for (const LoopNest *nest : group.nests) {
     operations += nest->reads.operations;
     reduces |= nest->kind == LoopNest::Kind::Reduce;
-    for (const analysis::Read &read : nest->reads.reads) {
-      auto type = cast<RankedTensorType>(read.tensor.getType());
-      isLarge |= type.hasStaticShape() &&
-                 type.getNumElements() * elementBytes(type.getElementType()) >
-                     target.model.l2Bytes;
-    }
+    for (const analysis::Read &read : nest->reads.reads)
+      isLarge |= tensorBytes(read.tensor).value_or(0) > target.model.l2Bytes;
   }
   return reduces && isLarge && operations <= littleArithmetic;
 }
 
+/// The lanes of the vectors in which the processor does the group's work best.
 static int64_t nativeLanes(const NestGroup &group, const TargetInfo &target) {
   int64_t width = target.lanes(widestElement(group));
   // Elements of fewer bytes than a lane fill no 512 bits.

@@ -29,14 +29,11 @@ static int64_t bytesOfRows(const KernelModel &model, const NestGroup &group,
       *nest.loopOfShared(group.sharedLoops[group.laneLoop].dims.back());
   unsigned row = nest.innerLoops().back();
   int64_t most = 0;
-  for (const analysis::Read &read : nest.reads.reads) {
-    auto type = cast<RankedTensorType>(read.tensor.getType());
-    if (isa<BlockArgument>(read.tensor) && type.hasStaticShape() &&
+  for (const analysis::Read &read : nest.reads.reads)
+    if (isa<BlockArgument>(read.tensor) &&
         strideClassOf(model, read, lane) == StrideClass::Unit &&
         strideClassOf(model, read, row) == StrideClass::Far)
-      most = std::max(most, type.getNumElements() *
-                                elementBytes(type.getElementType()));
-  }
+      most = std::max(most, tensorBytes(read.tensor).value_or(0));
   return most;
 }
 

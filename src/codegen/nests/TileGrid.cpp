@@ -210,13 +210,19 @@ TilePart partOf(LaneBuilder &lanes, const TileGrid &grid, Value tile) {
   return part;
 }
 
+int64_t bytesOfValues(const LoopNest &nest) {
+  int64_t bytes = 0;
+  for (Value value : valuesOf(nest))
+    bytes += elementBytes(getElementTypeOrSelf(value.getType()));
+  return bytes;
+}
+
 /// The bytes of the partial results of reductions in row order.
 static Value rowScratchBytes(KernelFunction &function, const NestGroup &group) {
   int64_t perLane = 0;
   for (const LoopNest *nest : group.nests)
-    for (Value value : valuesOf(*nest))
-      if (nest->level == 0)
-        perLane += elementBytes(getElementTypeOrSelf(value.getType()));
+    if (nest->level == 0)
+      perLane += bytesOfValues(*nest);
   LaneBuilder &lanes = function.lanes;
   return lanes.mulIndex(makeGrid(function, group).lanesPerTile,
                         lanes.index(perLane * group.rowLevels));

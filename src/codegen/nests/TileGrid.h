@@ -40,6 +40,9 @@ struct TilePart {
 };
 TilePart partOf(LaneBuilder &lanes, const TileGrid &grid, mlir::Value tile);
 
+/// The bytes of one element of each of the nest's values.
+int64_t bytesOfValues(const LoopNest &nest);
+
 /// The scratch memory of a value of a nest that keeps more than one element for
 /// each position.
 struct ScratchPart {

@@ -32,10 +32,6 @@ struct QuantizedContext {
   int64_t rowBytes() const { return digitBytes() * blocking.digits.count; }
 };
 
-/// The address `bytes` bytes behind another one.
-mlir::Value bytesBehind(LaneBuilder &lanes, mlir::Value pointer,
-                        mlir::Value bytes);
-
 } // namespace codegen
 } // namespace anabranch
 

@@ -21,7 +21,7 @@ struct PinningChoice;
 /// pinWorkers. Each call returns the error again if the variable is wrong.
 Status pinFromEnvironment();
 
-/// Empty if they are not known.
+/// The CPUs on which this thread may run; an empty set if they are not known.
 cpu_set_t cpusOfThisThread();
 
 /// The CPUs of one worker. It belongs to the worker's thread.

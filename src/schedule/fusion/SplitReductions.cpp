@@ -40,10 +40,11 @@ namespace {
 constexpr int64_t leastPoints = 64 * 1024;
 /// With so many tiles, workers share them well.
 constexpr int64_t enoughTiles = 4;
-/// Lanes that a tile has at least; and those of a tile of a tensor of so many
-/// bytes, whose kernel reads whole rows (codegen/nests/RowOrder.h).
-constexpr int64_t lanesOfTile = 64, lanesOfRow = 1024;
-constexpr int64_t bytesOfRows = 1024 * 1024;
+/// Lanes that a tile has at least.
+constexpr int64_t lanesOfTile = 64;
+/// The kernel reads a tensor of more bytes row by row
+/// (codegen/nests/RowOrder.h). A tile then has so many lanes, or a whole row.
+constexpr int64_t bytesOfRows = 1024 * 1024, lanesOfRow = 1024;
 /// Partial results are made from at least so many points each.
 constexpr int64_t pointsOfPartial = 32;
 /// How many parts a loop is divided into, the best number first.
@@ -131,10 +132,9 @@ int64_t Reduction::tiles() const {
     bytes = std::max<int64_t>(bytes, type.getNumElements() *
                                          type.getElementTypeBitWidth() / 8);
   }
-  if (bytes <= bytesOfRows || sizes[order.back()] <= lanesOfTile)
+  if (bytes <= bytesOfRows)
     return results() / lanesOfTile;
-  int64_t lanes = std::min(sizes[order.back()], lanesOfRow);
-  return results() / lanes;
+  return results() / std::clamp(sizes[order.back()], lanesOfTile, lanesOfRow);
 }
 
 std::optional<Split> Reduction::split() const {

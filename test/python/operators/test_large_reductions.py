@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from checking import exported_for
 from torch import Tensor
 
 import anabranch
@@ -146,11 +147,7 @@ def test_columns_on_targets(columns: int, target: str, tmp_path: Path) -> None:
 
     x = large(1 + 3_000_000 // columns, columns, torch.float32)
     x[5, 7], x[6, 8] = float("nan"), float("inf")
-    anabranch.export(Columns().eval(), tmp_path / "p", (x,), targets=[target])
-    try:
-        package = anabranch.load(tmp_path / "p", target=target)
-    except (RuntimeError, ValueError) as error:
-        pytest.skip(f"this CPU lacks {target}: {error}")
+    package = exported_for(target, Columns().eval(), (x,), tmp_path / "p")
     sums, most = package(x)
     torch.testing.assert_close(
         sums.double(), x.double().sum(0), rtol=1e-5, atol=1e-3, equal_nan=True

@@ -6,6 +6,7 @@ import contextlib
 
 import pytest
 import torch
+from checking import exported_for
 from torch.nn.functional import scaled_dot_product_attention as attend
 
 import anabranch
@@ -180,12 +181,7 @@ def test_heads_that_fill_no_vectors(length, value_size):
 @pytest.mark.parametrize("length", [1, 20])
 def test_targets(length, dtype, target, tmp_path):
     module, given = Paged(by_blocks).eval(), inputs(length, dtype)
-    path = tmp_path / "package"
-    anabranch.export(module, path, given, targets=[target])
-    try:
-        package = anabranch.load(path, target=target)
-    except (RuntimeError, ValueError) as error:
-        pytest.skip(f"this CPU lacks {target}: {error}")
+    package = exported_for(target, module, given, tmp_path / "package")
     compare(package(*given), module, given)
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
+from checking import exported_for
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from quantized_weights import Case, Quantized, exact
+from quantized_weights import Case, Quantized, beside_a_bad_row, exact
 
 import anabranch
 
@@ -43,13 +44,7 @@ def check(module: Quantized, x: torch.Tensor, found: torch.Tensor) -> None:
 
 def on_target(module, x, target: str, path: Path) -> torch.Tensor:
     config = anabranch.Config(activations="int8")
-    anabranch.export(
-        module, path, (x,), targets=[target], config=config, overwrite=True
-    )
-    try:
-        package = anabranch.load(path, target=target)
-    except (RuntimeError, ValueError) as error:
-        pytest.skip(f"this CPU lacks {target}: {error}")
+    package = exported_for(target, module, (x,), path, config=config)
     with torch.no_grad():
         return package(x)
 
@@ -118,14 +113,7 @@ def test_symbolic_rows(bits: int) -> None:
 @pytest.mark.parametrize("rows", [3, 100])
 @pytest.mark.parametrize("bad", [float("inf"), float("-inf"), float("nan")])
 def test_a_row_with_no_number(bad: float, rows: int) -> None:
-    module = Quantized(Case(40, 128)).eval()
-    x = torch.randn(rows, 128)
-    x[1, 77] = bad
-    with torch.no_grad():
-        found = anabranch.compile(module, config=CONFIG)(x)
-    assert not found[1].isfinite().any()
-    keep = [0, *range(2, rows)]
-    check(module, x[keep], found[keep])
+    check(*beside_a_bad_row(rows, bad, CONFIG))
 
 
 @pytest.mark.parametrize("rows", [3, 100])

@@ -7,11 +7,13 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
+from checking import exported_for
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from quantized_weights import (
     Case,
     Quantized,
+    beside_a_bad_row,
     exact,
     largest_prepared_float,
     reads_few_bits,
@@ -120,11 +122,7 @@ def test_other_groups_are_computed_from_floats(group: int, tmp_path) -> None:
 
 def check_package(case: Case, rows: int, target: str, path: Path) -> None:
     module, x = Quantized(case).eval(), torch.randn(rows, case.k).to(case.dtype)
-    anabranch.export(module, path, (x,), targets=[target], overwrite=True)
-    try:
-        package = anabranch.load(path, target=target)
-    except (RuntimeError, ValueError) as error:
-        pytest.skip(f"this CPU lacks {target}: {error}")
+    package = exported_for(target, module, (x,), path)
     with torch.no_grad():
         found, eager, expected = package(x), module(x), exact(module, x)
     allowed = max(2 * relative_error(eager, expected), 4e-7)
@@ -150,14 +148,8 @@ def test_targets_whose_vectors_the_padding_exceeds(depth, target, tmp_path) -> N
 @pytest.mark.parametrize("rows", [3, 40])
 @pytest.mark.parametrize("bad", [float("inf"), float("-inf"), float("nan")])
 def test_a_row_with_no_number(bad: float, rows: int) -> None:
-    module = Quantized(Case(40, 128)).eval()
-    x = torch.randn(rows, 128)
-    x[1, 77] = bad
-    with torch.no_grad():
-        found = anabranch.compile(module, freeze=True)(x)
-    assert not found[1].isfinite().any()
-    keep = [0, *range(2, rows)]
-    assert relative_error(found[keep], exact(module, x)[keep]) < 4e-7
+    module, x, found = beside_a_bad_row(rows, bad, anabranch.Config(freeze=True))
+    assert relative_error(found, exact(module, x)) < 4e-7
 
 
 @pytest.mark.parametrize("rows", [3, 40])

@@ -4,11 +4,14 @@ inputs."""
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch.utils import _pytree as pytree
 
+from anabranch import export, load
 from anabranch.backend import anabranch
 
 
@@ -19,6 +22,18 @@ def clone(value: Any) -> Any:
 
 def compiled(function: Any, **settings: Any) -> Any:
     return torch.compile(function, backend=anabranch, **settings)
+
+
+def exported_for(
+    target: str, module: Any, inputs: tuple[Any, ...], path: Path, **options: Any
+) -> Any:
+    """The module's package for one target. Skips the test if this CPU lacks the
+    target."""
+    export(module, path, inputs, targets=[target], overwrite=True, **options)
+    try:
+        return load(path, target=target)
+    except (RuntimeError, ValueError) as error:
+        pytest.skip(f"this CPU lacks {target}: {error}")
 
 
 def assert_equal(actual: Any, expected: Any, strides: bool = True, **tolerance) -> None:

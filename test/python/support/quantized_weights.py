@@ -10,6 +10,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
+import anabranch
+
 
 @dataclass(frozen=True)
 class Case:
@@ -94,6 +96,21 @@ class Quantized(nn.Module):
 def exact(module: Quantized, x: torch.Tensor) -> torch.Tensor:
     """The product in float64, of the same integers, scales and activations."""
     return x.double() @ module.dequantized(torch.float64).t()
+
+
+def beside_a_bad_row(
+    rows: int, bad: float, config: anabranch.Config
+) -> tuple[Quantized, torch.Tensor, torch.Tensor]:
+    """A compiled product of rows of which one has a `bad` number: the module, the other
+    rows and their results. No result of the bad row is finite."""
+    module = Quantized(Case(40, 128)).eval()
+    x = torch.randn(rows, 128)
+    x[1, 77] = bad
+    with torch.no_grad():
+        found = anabranch.compile(module, config=config)(x)
+    assert not found[1].isfinite().any()
+    keep = [0, *range(2, rows)]
+    return module, x[keep], found[keep]
 
 
 def relative_error(found: torch.Tensor, expected: torch.Tensor) -> float:

@@ -12,6 +12,8 @@
 #ifndef ANABRANCH_SUPPORT_CODEGEN_GEMMCASE_H
 #define ANABRANCH_SUPPORT_CODEGEN_GEMMCASE_H
 
+#include "support/codegen/KernelText.h"
+
 #include <cstdint>
 #include <string>
 
@@ -83,13 +85,6 @@ inline std::string mapOf(const std::string &letters) {
   for (size_t i = 0; i < letters.size(); ++i)
     text += std::string(i ? ", " : "") + letters[i];
   return text + ")>";
-}
-
-inline void replaceAll(std::string &text, const std::string &from,
-                       const std::string &to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos;
-       at += to.size())
-    text.replace(at, from.size(), to);
 }
 
 /// Views of a right operand in panels that equal the operand, as PackConstants
