@@ -40,5 +40,16 @@ bool isZeros(Value tensor) {
                   matchPattern(fill.getInputs()[0], m_Zero()));
 }
 
+std::optional<int8_t> windowFill(Value tensor) {
+  if (isZeros(tensor))
+    return 0;
+  auto fill = tensor.getDefiningOp<linalg::FillOp>();
+  APInt byte;
+  if (!fill || !fill.getInputs()[0].getType().isInteger(8) ||
+      !matchPattern(fill.getInputs()[0], m_ConstantInt(&byte)))
+    return std::nullopt;
+  return static_cast<int8_t>(byte.getSExtValue());
+}
+
 } // namespace analysis
 } // namespace anabranch

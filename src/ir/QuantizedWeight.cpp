@@ -26,9 +26,9 @@ int64_t QuantizedWeight::panels(int64_t columns) {
 
 void setQuantizedWeight(Operation *op, const QuantizedWeight &weight) {
   op->setAttr(attributeName,
-              DenseI64ArrayAttr::get(
-                  op->getContext(),
-                  {weight.bits, weight.group, weight.center, weight.leftBits}));
+              DenseI64ArrayAttr::get(op->getContext(),
+                                     {weight.bits, weight.group, weight.center,
+                                      static_cast<int64_t>(weight.left)}));
 }
 
 std::optional<QuantizedWeight> quantizedWeightOf(Operation *op) {
@@ -37,7 +37,8 @@ std::optional<QuantizedWeight> quantizedWeightOf(Operation *op) {
   auto numbers = op->getAttrOfType<DenseI64ArrayAttr>(attributeName);
   if (!numbers)
     return std::nullopt;
-  return QuantizedWeight{numbers[0], numbers[1], numbers[2], numbers[3]};
+  return QuantizedWeight{numbers[0], numbers[1], numbers[2],
+                         static_cast<QuantizedWeight::Left>(numbers[3])};
 }
 
 } // namespace ir

@@ -38,9 +38,13 @@ struct QuantizedWeight {
   int64_t bits;   ///< 4 or 8
   int64_t group;  ///< depths that share a scale
   int64_t center; ///< the integer that stands for zero if there is no offset
-  /// Bits to which products may round their other operand, with a scale for
-  /// each row and some depths; 0: they keep the precision of its type.
-  int64_t leftBits = 0;
+  /// What products read their other operand as.
+  enum class Left : int64_t {
+    Exact,   ///< numbers with the precision of their type
+    Rounded, ///< bytes, with a scale for each row and some depths
+    Bytes,   ///< bytes: its elements are whole numbers from -128 to 127
+  };
+  Left left = Left::Exact;
 
   static constexpr int64_t panelColumns = 64;
   static constexpr int64_t depthMultiple = 16;

@@ -164,7 +164,7 @@ static Error setActivations(const json::Value &value, StringRef key,
   bool rounded = false;
   if (Error error = setWord(value, key, "exact", "int8", rounded))
     return error;
-  options.products.leftBits = rounded ? 8 : 0;
+  options.products.roundsLeft = rounded;
   return Error::success();
 }
 

@@ -68,13 +68,13 @@ choosePanels(linalg::GenericOp op, const codegen::TargetInfo &target,
 /// bits, if any.
 static std::optional<WeightRole> chooseWeight(linalg::GenericOp op,
                                               const codegen::TargetInfo &target,
-                                              int64_t leftBits) {
+                                              bool roundsLeft) {
   std::string why;
   auto contraction = codegen::Contraction::match(op, why);
   if (!contraction || !codegen::wantsQuantizedWeight(*contraction, target))
     return std::nullopt;
   return WeightRole{contraction->right.number, contraction->column,
-                    contraction->depth, leftBits};
+                    contraction->depth, roundsLeft};
 }
 
 void addProofPasses(OpPassManager &module) {
@@ -97,6 +97,7 @@ void addPasses(OpPassManager &module, Phase phase,
     // Each call is still one operation, so CSE finds equal calls.
     functions.addPass(createCSEPass());
     functions.addPass(createFoldBatchNormPass());
+    functions.addPass(createMultiplyIntegersPass());
     functions.addPass(createLowerAtenPass());
     // Attention that the attention kernel refuses becomes contractions and a
     // softmax.
@@ -115,8 +116,8 @@ void addPasses(OpPassManager &module, Phase phase,
     functions.addPass(createCSEPass());
     // The loops of products have their final shape, and nothing is fused yet.
     functions.addPass(createPackQuantizedPass(
-        [&target, bits = products.leftBits](linalg::GenericOp op) {
-          return chooseWeight(op, target, bits);
+        [&target, rounds = products.roundsLeft](linalg::GenericOp op) {
+          return chooseWeight(op, target, rounds);
         }));
     functions.addPass(createPackConstantsPass(
         [&target, panels = products.panels](linalg::GenericOp op) {

@@ -49,9 +49,8 @@ struct StreamOptions {
 /// How products read their operands.
 struct ProductOptions {
   codegen::PanelsFor panels = codegen::PanelsFor::Rows; ///< of constants
-  /// Bits to which products by weights of few bits round the other operand; 0:
-  /// they keep the precision of its type.
-  int64_t leftBits = 0;
+  /// Products by weights of few bits may round the other operand to bytes.
+  bool roundsLeft = false;
 };
 
 /// Adds the passes that lower to linalg but leave attention whole. Padding is

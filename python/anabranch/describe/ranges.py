@@ -1,8 +1,8 @@
-"""Finds frozen int8 or uint8 tensors whose integers fit into four bits.
+"""Finds what the compiler wants to know of frozen integers, since it sees no values.
 
-The compiler packs such a weight into half of its bytes. The description tells the
-range, since the compiler sees no values. The code that packs the weight checks it
-again."""
+Tensors of bytes whose integers fit into four bits are packed into half of their bytes.
+The code that packs them checks the range again. Tensors of integers that are all one
+number, as zero points mostly are, count as that number."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from typing import Any
 import torch
 
 RANGES = {torch.int8: ((-8, 7), (0, 15)), torch.uint8: ((0, 15),)}
+INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 LEAST_ELEMENTS = 256  # smaller tensors are not worth the check
 
 
 def small_range(value: torch.Tensor) -> dict[str, Any]:
-    """{"range": [low, high]} of a matrix whose integers fit into four bits, else {}."""
+    """{"range": [low, high]} of a matrix whose integers fit into four bits, and of
+    integers that are one number; else {}."""
+    if (number := _only_number(value)) is not None:
+        return {"range": [number, number]}
     ranges = RANGES.get(value.dtype, ())
     if not ranges or value.dim() < 2 or value.numel() < LEAST_ELEMENTS:
         return {}
@@ -25,6 +29,15 @@ def small_range(value: torch.Tensor) -> dict[str, Any]:
         if least <= low and high <= most:
             return {"range": [least, most]}
     return {}
+
+
+def _only_number(value: torch.Tensor) -> int | None:
+    """The number that each element of a tensor of integers is."""
+    if value.dtype not in INTEGERS or not value.numel():
+        return None
+    first, last = value.detach().flatten()[[0, -1]]
+    # Weights are large, and their ends mostly differ.
+    return int(first) if first == last and bool((value == first).all()) else None
 
 
 def with_ranges(

@@ -452,11 +452,14 @@ void describeOperand(Contraction &contraction, ContractionOperand &operand) {
         operand.isWindow ? windowPointsOf(contraction, read) : 0;
     if (source)
       describePlaces(contraction, read, operand);
+    // Padding lies nowhere: steps into it move by no number of bytes.
     operand.isRegular =
+        !read.isGuarded &&
         llvm::all_of(read.index, [&](const analysis::SymbolicIndex &i) {
           return isRegularIndex(contraction, i);
         });
-    operand.depthRun = depthRunOf(contraction, read, strides);
+    operand.depthRun =
+        read.isGuarded ? 0 : depthRunOf(contraction, read, strides);
     bool hasRuns = operand.isRegular || operand.depthRun;
     operand.rowsAreRegular =
         hasRuns && contraction.rows.size() == 1 &&
@@ -464,7 +467,7 @@ void describeOperand(Contraction &contraction, ContractionOperand &operand) {
           return i.growth(contraction.rows[0]).has_value();
         });
     operand.rowsAreRegular |=
-        (!strides && isMatrix(contraction, read)) ||
+        (!read.isGuarded && !strides && isMatrix(contraction, read)) ||
         (hasRuns && rowsFollowEachOther(contraction, read, strides));
     for (unsigned loop : {contraction.column, contraction.depth}) {
       int64_t stride = 0;

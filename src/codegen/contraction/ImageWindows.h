@@ -27,6 +27,7 @@ struct ImageWindows {
   mlir::SmallVector<int64_t> taps; ///< per dimension; empty: one point
   int64_t run = 0;                 ///< elements of a tap
   mlir::tensor::InsertSliceOp padding; ///< null: none
+  int8_t fill = 0;                     ///< each byte of the padding
   mlir::BlockArgument image;           ///< without its padding
   bool isContiguous = true;            ///< whether the image is row-major
 

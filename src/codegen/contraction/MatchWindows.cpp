@@ -98,13 +98,15 @@ bool Matcher::isRun() {
   return true;
 }
 
-/// Matches an argument, or one padded with zeros.
+/// Matches an argument, or a padded one.
 bool Matcher::matchImage(Value value) {
   if (auto insert = value.getDefiningOp<tensor::InsertSliceOp>()) {
-    if (!analysis::isZeros(insert.getDest()) || !insert.hasUnitStride() ||
+    auto fill = analysis::windowFill(insert.getDest());
+    if (!fill || !insert.hasUnitStride() ||
         insert.getSourceType().getRank() != insert.getResultType().getRank())
       return false;
     found.padding = insert;
+    found.fill = *fill;
     value = insert.getSource();
   }
   found.image = dyn_cast<BlockArgument>(value);

@@ -58,6 +58,16 @@ Value TypedMemory::zero(Type type) const {
 
 Value TypedMemory::zeroVector() const { return zero(vectorType()); }
 
+Value TypedMemory::filledVector(int8_t byte) const {
+  if (byte == 0)
+    return zeroVector();
+  unsigned bits = element.getIntOrFloatBitWidth();
+  auto number = IntegerAttr::get(
+      element, llvm::APInt::getSplat(bits, llvm::APInt(8, uint8_t(byte))));
+  return lanes.constant(
+      DenseElementsAttr::get(cast<ShapedType>(vectorType()), number));
+}
+
 Value TypedMemory::zeroScalar() const { return zero(element); }
 
 Value TypedMemory::loadExtended(Type from, Value memory, Value offset) const {

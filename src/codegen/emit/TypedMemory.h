@@ -41,6 +41,8 @@ public:
                    mlir::Value mask) const;
 
   mlir::Value zeroVector() const;
+  /// A vector whose bytes are all `byte`, which is zero for floats.
+  mlir::Value filledVector(int8_t byte) const;
   mlir::Value zeroScalar() const;
 
   /// Extends a float, or a vector of floats, of a narrower type to the element

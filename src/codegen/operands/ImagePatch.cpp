@@ -116,10 +116,10 @@ Value ImagePatch::placeOf(const ImageWindows::Axis &axis, Value first,
                         lanes.index(axis.padding));
 }
 
-/// Calls `pack` where `place` is in the image, and makes zeros of the padding.
-void ImagePatch::packOrClear(const ImageWindows::Axis &axis, Value place,
-                             Value to, int64_t elements,
-                             function_ref<void()> pack) {
+/// Calls `pack` where `place` is in the image, and fills the padding.
+void ImagePatch::packOrFill(const ImageWindows::Axis &axis, Value place,
+                            Value to, int64_t elements,
+                            function_ref<void()> pack) {
   // One unsigned comparison checks both ends.
   Value isInside = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ult, place,
                                              lanes.index(axis.size));
@@ -130,7 +130,7 @@ void ImagePatch::packOrClear(const ImageWindows::Axis &axis, Value place,
         return SmallVector<Value>();
       },
       [&] {
-        clear(to, elements);
+        fillPadding(to, elements);
         return SmallVector<Value>();
       });
 }
@@ -153,7 +153,7 @@ void ImagePatch::pack(Value patch) {
     Value place = lanes.addIndex(placeOf(axis, positionOf(1), 0), distance);
     Value to = movedInCopy(
         patch, lanes.mulIndex(tap, lanes.index(shape.sliceElements())));
-    packOrClear(axis, place, to, shape.sliceElements(), [&] {
+    packOrFill(axis, place, to, shape.sliceElements(), [&] {
       Value slice = moved(image, lanes.mulIndex(place, buffer.strides[1]));
       packSlice(slice, to, firstRow);
     });
@@ -175,8 +175,8 @@ void ImagePatch::packSlice(Value image, Value patch, Value firstRow) {
             patch, lanes.addIndex(
                        lanes.index(start),
                        lanes.mulIndex(row, lanes.index(shape.rowElements()))));
-        packOrClear(axis, place, to, shape.rowElements(),
-                    [&] { packRow(from, to, phase); });
+        packOrFill(axis, place, to, shape.rowElements(),
+                   [&] { packRow(from, to, phase); });
       }
     });
 }
@@ -197,9 +197,9 @@ void ImagePatch::packNeighbours(Value from, Value to) {
   auto at = [&](int64_t point) {
     return movedInCopy(to, lanes.index(point * shape.channels));
   };
-  clear(to, low * shape.channels);
+  fillPadding(to, low * shape.channels);
   copyPoints(from, at(low), inner);
-  clear(at(low + inner), (points - low - inner) * shape.channels);
+  fillPadding(at(low + inner), (points - low - inner) * shape.channels);
 }
 
 void ImagePatch::packPoints(Value from, Value to, int64_t phase) {
@@ -213,7 +213,7 @@ void ImagePatch::packPoints(Value from, Value to, int64_t phase) {
     Value place = placeOf(axis, point, phase);
     Value here =
         movedInCopy(to, lanes.mulIndex(point, lanes.index(shape.channels)));
-    packOrClear(axis, place, here, shape.channels, [&] {
+    packOrFill(axis, place, here, shape.channels, [&] {
       copyPoints(moved(from, lanes.mulIndex(place, stride)), here, 1);
     });
   });
@@ -316,15 +316,17 @@ void ImagePatch::copyParts(Value from, Value to, int64_t elements) {
       });
 }
 
-void ImagePatch::clear(Value to, int64_t elements) {
+void ImagePatch::fillPadding(Value to, int64_t elements) {
   int64_t kPack = gemm.blocking.kPack;
-  SmallVector<Value> zeros(gemm.blocking.parts, gemm.memory.zeroVector());
+  SmallVector<Value> words(gemm.blocking.parts,
+                           gemm.memory.filledVector(windows.fill));
   forVectors(elements, [&](Value at, Value mask) {
     Value word = lanes.divIndex(at, lanes.index(kPack));
     if (!mask)
-      return storeParts(lanes, gemm.memory, zeros, to, word, partBytes());
+      return storeParts(lanes, gemm.memory, words, to, word, partBytes());
     int64_t width = gemm.blocking.lanes * kPack;
-    store(TypedMemory(lanes, copyElement(), width).zeroVector(), to, at, mask);
+    store(TypedMemory(lanes, copyElement(), width).filledVector(windows.fill),
+          to, at, mask);
   });
 }
 

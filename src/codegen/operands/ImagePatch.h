@@ -47,9 +47,9 @@ private:
   mlir::Value movedInCopy(mlir::Value pointer, mlir::Value elements) const;
   mlir::Value placeOf(const ImageWindows::Axis &axis, mlir::Value first,
                       int64_t phase);
-  void packOrClear(const ImageWindows::Axis &axis, mlir::Value place,
-                   mlir::Value to, int64_t elements,
-                   llvm::function_ref<void()> pack);
+  void packOrFill(const ImageWindows::Axis &axis, mlir::Value place,
+                  mlir::Value to, int64_t elements,
+                  llvm::function_ref<void()> pack);
   void packSlice(mlir::Value image, mlir::Value patch, mlir::Value firstRow);
   void packRow(mlir::Value from, mlir::Value to, int64_t phase);
   void packNeighbours(mlir::Value from, mlir::Value to);
@@ -64,7 +64,7 @@ private:
              mlir::Value mask);
   void copy(mlir::Value from, mlir::Value to, int64_t elements);
   void copyParts(mlir::Value from, mlir::Value to, int64_t elements);
-  void clear(mlir::Value to, int64_t elements);
+  void fillPadding(mlir::Value to, int64_t elements);
 };
 
 } // namespace codegen

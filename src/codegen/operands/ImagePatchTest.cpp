@@ -70,10 +70,15 @@ struct Convolution {
   /// The product of its windows and its weight.
   GemmCase product(const char *type) const {
     int64_t kPack = std::string(type) == "bf16" ? 2 : 1;
+    if (std::string(type) == "i8")
+      kPack = 4;
     return {name, 1,    rows(), filters, depth(), "mk",
             "nk", type, false,  width,   kPack};
   }
 };
+
+/// What images of bytes have around them. Others have zeros there.
+constexpr int outsideOfBytes = -93;
 
 /// Windows of several taps, and of one.
 constexpr const char *severalTaps = R"mlir(
@@ -100,7 +105,7 @@ constexpr const char *oneTap = R"mlir(
   } -> LEFT)mlir";
 
 constexpr const char *border = R"mlir(
-  %zero = arith.constant 0.0 : TYPE
+  %zero = arith.constant OUTSIDE : TYPE
   %empty_border = tensor.empty() : PADDED
   %zeros = linalg.fill ins(%zero : TYPE) outs(%empty_border : PADDED) -> PADDED
   %padded = tensor.insert_slice %image into
@@ -114,20 +119,20 @@ func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
   %view = tensor.empty() : VIEW
   WINDOWED
   VIEWS
-  %start = arith.constant 0.0 : f32
+  %start = arith.constant ZERO : SUM
   %empty = tensor.empty() : SUMS
-  %init = linalg.fill ins(%start : f32) outs(%empty : SUMS) -> SUMS
+  %init = linalg.fill ins(%start : SUM) outs(%empty : SUMS) -> SUMS
   %product = linalg.generic {
       indexing_maps = [affine_map<(b, POINTS, n, k) -> (b, POINTS, k)>,
                        affine_map<(b, POINTS, n, k) -> (n, k)>,
                        affine_map<(b, POINTS, n, k) -> (b, POINTS, n)>],
       iterator_types = [PARALLEL_PRODUCT, "reduction"]}
       ins(%left, %right : LEFT, RIGHT) outs(%init : SUMS) {
-  ^bb0(%x: TYPE, %y: TYPE, %s: f32):
+  ^bb0(%x: TYPE, %y: TYPE, %s: SUM):
     WIDEN
-    %p = arith.mulf %a, %c : f32
-    %t = arith.addf %s, %p : f32
-    linalg.yield %t : f32
+    %p = arith.MUL %a, %c : SUM
+    %t = arith.ADD %s, %p : SUM
+    linalg.yield %t : SUM
   } -> SUMS
   return %product : SUMS
 })mlir";
@@ -137,10 +142,16 @@ func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
     return std::string(point) + " * " + std::to_string(c.stride) + " + " + tap +
            " * " + std::to_string(c.dilation);
   };
+  bool areBytes = std::string(type) == "i8";
+  std::string sum = areBytes ? "i32" : "f32";
   replaceAll(text, "WIDEN",
              std::string(type) == "f32" ? ""
-                                        : "%a = arith.extf %x : TYPE to f32\n"
-                                          "%c = arith.extf %y : TYPE to f32");
+                                        : "%a = arith.EXT %x : TYPE to SUM\n"
+                                          "%c = arith.EXT %y : TYPE to SUM");
+  replaceAll(text, "EXT", areBytes ? "extsi" : "extf");
+  replaceAll(text, "MUL", areBytes ? "muli" : "mulf");
+  replaceAll(text, "ADD %", areBytes ? "addi %" : "addf %");
+  replaceAll(text, "ZERO", areBytes ? "0" : "0.0");
   if (std::string(type) == "f32")
     replaceAll(text, "%a, %c", "%x, %y");
   bool hasTaps = c.tapCount() > 1, isVolume = c.isVolume();
@@ -165,6 +176,8 @@ func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
   replaceAll(text, "STEP", std::to_string(c.stride));
   replaceAll(text, "SOURCE", c.padding ? "%padded : PADDED" : "%image : IMAGE");
   replaceAll(text, "BORDER", c.padding ? border : "");
+  replaceAll(text, "OUTSIDE",
+             areBytes ? std::to_string(outsideOfBytes) : "0.0");
   replaceAll(text, "VIEWS", viewText(product));
   replaceAll(text, "PANELS", panelsType(product));
   replaceAll(text, "RIGHT", tensorType(product, "nk", type));
@@ -172,7 +185,9 @@ func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
   std::string channels = std::to_string(c.channels);
   int64_t border = 2 * c.padding;
   replaceAll(text, "LEFT", c.tensor(points, std::to_string(c.depth()), type));
-  replaceAll(text, "SUMS", c.tensor(points, std::to_string(c.filters), "f32"));
+  replaceAll(text, "SUMS",
+             c.tensor(points, std::to_string(c.filters), sum.c_str()));
+  replaceAll(text, "SUM", sum);
   replaceAll(
       text, "IMAGE",
       c.tensor(c.sizes(c.slices, c.height, c.columns, "x"), channels, type));
@@ -196,9 +211,10 @@ func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
   return text;
 }
 
-/// The windows of an image as a matrix.
+/// The windows of an image, with a number around it, as a matrix.
 std::vector<double> windowsOf(const Convolution &c,
-                              const std::vector<double> &image) {
+                              const std::vector<double> &image,
+                              double outside = 0) {
   std::vector<double> windows;
   int64_t slices = std::max<int64_t>(c.slices, 1);
   int64_t slicePadding = c.isVolume() ? c.padding : 0;
@@ -206,7 +222,7 @@ std::vector<double> windowsOf(const Convolution &c,
     bool isInside = z >= 0 && z < slices && y >= 0 && y < c.height && x >= 0 &&
                     x < c.columns;
     int64_t point = ((b * slices + z) * c.height + y) * c.columns + x;
-    return isInside ? image[point * c.channels + channel] : 0.0;
+    return isInside ? image[point * c.channels + channel] : outside;
   };
   auto place = [&](int64_t point, int64_t tap, int64_t padding) {
     return point * c.stride + tap * c.dilation - padding;
@@ -312,6 +328,41 @@ TEST_P(ImagePatchTest, SumsAreAsExactAsOfF32) {
   }
 }
 
+class BytesOfImagesTest : public ImagePatchTest {};
+
+TEST_P(BytesOfImagesTest, SumsAreExact) {
+  const auto &[targetName, typeName, c] = GetParam();
+  TargetInfo target = llvm::cantFail(TargetInfo::get(targetName));
+  // AMX then pays for images of any size.
+  target.model.rates[int(Multiply::DotInt8)] = 1e-6;
+  auto library = KernelLibrary::fromText(textOf(c, typeName), target);
+  ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError());
+  auto emulation = AmxEmulation::of(target);
+  if (!target.runsHere() && !emulation)
+    GTEST_SKIP() << "this processor lacks what the target needs";
+  GemmCase product = c.product(typeName);
+  Numbers image(c.elements(), typeName, 1);
+  Numbers weight(c.filters * c.depth(), typeName, 2);
+  std::vector<double> windows = windowsOf(c, image.values, outsideOfBytes);
+  Guarded imageMemory(image.bytes, GuardedMemory::Side::End);
+  Guarded weightMemory(rightBytes(product, weight), GuardedMemory::Side::End);
+  GuardedMemory sums(product.m * product.n * sizeof(int32_t),
+                     GuardedMemory::Side::End);
+  ASSERT_EQ(library->run("convolution",
+                         {imageMemory.data(), weightMemory.data(), sums.data()},
+                         {}),
+            0);
+  EXPECT_TRUE(sums.surroundingsAreIntact());
+  const auto *found = reinterpret_cast<const int32_t *>(sums.data());
+  for (int64_t m = 0; m < product.m; ++m)
+    for (int64_t n = 0; n < product.n; ++n) {
+      double exact = 0;
+      for (int64_t k = 0; k < product.k; ++k)
+        exact += windows[m * product.k + k] * weight.values[n * product.k + k];
+      ASSERT_EQ(found[m * product.n + n], exact) << m << ", " << n;
+    }
+}
+
 /// Copies of whole windows cost the less the more results share them, and the
 /// numbers between rows of a small image cost more.
 TEST(ImagePatch, VectorsReadOneForFewResultsOfLargeImages) {
@@ -377,5 +428,24 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values("amx", "avx512", "avx2"),
                      testing::Values("f32", "bf16"), testing::ValuesIn(others)),
     nameOf);
+
+/// Those whose numbers are finite.
+std::vector<Convolution> ofBytes() {
+  std::vector<Convolution> found;
+  for (const Convolution &c : convolutions)
+    found.push_back(c);
+  for (const Convolution &c : others)
+    found.push_back(c);
+  llvm::erase_if(found, [](const Convolution &c) { return c.isSpecial; });
+  return found;
+}
+
+INSTANTIATE_TEST_SUITE_P(Bytes, BytesOfImagesTest,
+                         testing::Combine(testing::Values("amx", "avx512vnni",
+                                                          "avxvnni", "avx512",
+                                                          "avx2"),
+                                          testing::Values("i8"),
+                                          testing::ValuesIn(ofBytes())),
+                         nameOf);
 
 } // namespace

@@ -81,7 +81,7 @@ Value LeftOperand::scratchElements(GemmContext &gemm) {
   // The last vector of interleaved rows ends behind its block.
   int64_t behind = gemm.blocking.interleavesLeft ? gemm.blocking.lanes : 0;
   if (auto windows = WindowRows::of(gemm))
-    behind = windows->elementsBehind() + windows->zeroElements();
+    behind = windows->elementsBehind() + windows->paddingElements();
   return lanes.addIndex(elements, lanes.index(behind));
 }
 
@@ -96,11 +96,11 @@ void LeftOperand::pack() {
     return;
   }
   if (auto windows = WindowRows::of(gemm)) {
-    // The zeros are before the copy.
-    Value zeros = packed;
+    // The padding is before the copy.
+    Value outside = packed;
     packed =
-        gemm.memory.pointerTo(packed, lanes.index(windows->zeroElements()));
-    windows->pack(packed, packedWords(gemm), zeros);
+        gemm.memory.pointerTo(packed, lanes.index(windows->paddingElements()));
+    windows->pack(packed, packedWords(gemm), outside);
   } else {
     gemm.blocking.interleavesLeft ? packBlocks() : packRows();
   }

@@ -47,8 +47,8 @@ void WindowRows::mergeLastTaps() {
   taps.back() = 1;
 }
 
-int64_t WindowRows::zeroElements() const {
-  // The zeros have the type of the image, which is no wider than an
+int64_t WindowRows::paddingElements() const {
+  // The padding has the type of the image, which is no wider than an
   // accumulator.
   return windows.padding ? llvm::alignTo(run, gemm.blocking.lanes) : 0;
 }
@@ -79,7 +79,7 @@ WindowRows::Point WindowRows::pointOf(Value row) {
 }
 
 /// The address of a tap's run.
-Value WindowRows::runAt(const Point &row, Value tap, Value zeros) {
+Value WindowRows::runAt(const Point &row, Value tap, Value outside) {
   Point loops = row;
   SmallVector<Lanes> parts(taps.size());
   for (size_t i = taps.size(); i-- > 0;) {
@@ -112,7 +112,8 @@ Value WindowRows::runAt(const Point &row, Value tap, Value zeros) {
     offset = lanes.addIndex(offset, lanes.mulIndex(at, buffer.strides[i]));
   }
   Value pointer = moved(buffer.pointer, offset, buffer.element);
-  return inside ? lanes.make<arith::SelectOp>(inside, pointer, zeros) : pointer;
+  return inside ? lanes.make<arith::SelectOp>(inside, pointer, outside)
+                : pointer;
 }
 
 /// A vector of a run, with zeros behind the run's end.
@@ -175,21 +176,21 @@ void WindowRows::forTaps(function_ref<void(Value tap, bool isLast)> body) {
 // Copies
 //===----------------------------------------------------------------------===//
 
-void WindowRows::clear(Value zeros) {
-  lanes.loop(lanes.index(0), lanes.index(zeroElements()), gemm.blocking.lanes,
-             [&](Value at) {
-               gemm.memory.store(gemm.memory.zeroVector(), zeros, at);
-             });
+void WindowRows::fillPadding(Value outside) {
+  Value bytes = gemm.memory.filledVector(windows.fill);
+  lanes.loop(lanes.index(0), lanes.index(paddingElements()),
+             gemm.blocking.lanes,
+             [&](Value at) { gemm.memory.store(bytes, outside, at); });
 }
 
-void WindowRows::pack(Value packed, Value stride, Value zeros) {
-  clear(zeros);
+void WindowRows::pack(Value packed, Value stride, Value outside) {
+  fillPadding(outside);
   const GemmContext::Tile &tile = gemm.tile;
   if (!gemm.blocking.interleavesLeft)
     return lanes.loop(tile.firstRow, tile.endRow, 1, [&](Value row) {
       Value start = lanes.mulIndex(lanes.subIndex(row, tile.firstRow), stride);
       packRow(pointOf(row), gemm.memory.pointerTo(packed, start), stride,
-              zeros);
+              outside);
     });
   Value lastRow = lanes.subIndex(tile.endRow, lanes.index(1));
   int64_t count = gemm.blocking.rows;
@@ -199,14 +200,14 @@ void WindowRows::pack(Value packed, Value stride, Value zeros) {
       rows.push_back(pointOf(
           lanes.minIndex(lanes.addIndex(row, lanes.index(i)), lastRow)));
     Value start = lanes.mulIndex(lanes.subIndex(row, tile.firstRow), stride);
-    packBlock(rows, gemm.memory.pointerTo(packed, start), zeros);
+    packBlock(rows, gemm.memory.pointerTo(packed, start), outside);
   });
 }
 
 /// Copies a row. Each vector may write zeros behind its run, which the next one
 /// overwrites.
 void WindowRows::packRow(const Point &row, Value packed, Value end,
-                         Value zeros) {
+                         Value outside) {
   const GemmBlocking &blocking = gemm.blocking;
   Type element =
       blocking.kPack == 1
@@ -217,7 +218,7 @@ void WindowRows::packRow(const Point &row, Value packed, Value end,
                     lanes.subIndex(end, vector));
   int64_t width = blocking.lanes * blocking.kPack;
   forTaps([&](Value tap, bool isLast) {
-    Value from = runAt(row, tap, zeros);
+    Value from = runAt(row, tap, outside);
     Value to = moved(packed, lanes.mulIndex(tap, lanes.index(run)), element);
     bool mayReadBehind = !isLast && nextTapLiesBehind(width);
     forRun(width, mayReadBehind, [&](Value first, bool whole) {
@@ -228,13 +229,13 @@ void WindowRows::packRow(const Point &row, Value packed, Value end,
 }
 
 /// Transposes squares in registers, as LeftOperand does.
-void WindowRows::packBlock(ArrayRef<Point> rows, Value packed, Value zeros) {
+void WindowRows::packBlock(ArrayRef<Point> rows, Value packed, Value outside) {
   int64_t width = gemm.blocking.lanes;
   Value count = lanes.index(rows.size());
   forTaps([&](Value tap, bool) {
     SmallVector<Value> runs;
     for (const Point &row : rows)
-      runs.push_back(runAt(row, tap, zeros));
+      runs.push_back(runAt(row, tap, outside));
     Value start = lanes.mulIndex(tap, lanes.index(run));
     forRun(width, /*mayReadBehind=*/false, [&](Value first, bool whole) {
       SmallVector<Value> square;

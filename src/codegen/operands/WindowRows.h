@@ -7,7 +7,7 @@
 //
 // Copies the windows of an image (ImageWindows.h). A few operations find the
 // run of a tap, and plain vectors copy it. A tap in the padding is read from
-// zeros, so that the padding is never stored.
+// a run of padding, so that the padded image is never stored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,15 +24,15 @@ public:
   /// None if the left operand is not windows of an image.
   static std::optional<WindowRows> of(GemmContext &gemm);
 
-  /// Scratch elements of zeros that `pack` needs; as many may be written behind
-  /// the copy.
-  int64_t zeroElements() const;
+  /// Scratch elements of padding that `pack` needs; as many may be written
+  /// behind the copy.
+  int64_t paddingElements() const;
   int64_t elementsBehind() const;
 
   /// Copies the rows of the tile: [row][word], or blocks of interleaved rows,
   /// as the blocking says (LeftOperand.h). A row is `stride` elements long; in
   /// blocks, a depth is.
-  void pack(mlir::Value packed, mlir::Value stride, mlir::Value zeros);
+  void pack(mlir::Value packed, mlir::Value stride, mlir::Value outside);
 
 private:
   explicit WindowRows(GemmContext &gemm)
@@ -45,18 +45,18 @@ private:
 
   using Point = mlir::SmallVector<Lanes>;
   Point pointOf(mlir::Value row);
-  mlir::Value runAt(const Point &row, mlir::Value tap, mlir::Value zeros);
+  mlir::Value runAt(const Point &row, mlir::Value tap, mlir::Value outside);
   mlir::Value loadRun(mlir::Value run, mlir::Value first, int64_t width,
                       bool whole);
   void forRun(int64_t width, bool mayReadBehind,
               llvm::function_ref<void(mlir::Value first, bool whole)> body);
   void forTaps(llvm::function_ref<void(mlir::Value tap, bool isLast)> body);
   bool nextTapLiesBehind(int64_t width) const;
-  void clear(mlir::Value zeros);
+  void fillPadding(mlir::Value outside);
   void packRow(const Point &row, mlir::Value packed, mlir::Value end,
-               mlir::Value zeros);
+               mlir::Value outside);
   void packBlock(mlir::ArrayRef<Point> rows, mlir::Value packed,
-                 mlir::Value zeros);
+                 mlir::Value outside);
   mlir::Value moved(mlir::Value pointer, mlir::Value elements,
                     mlir::Type type) const;
 

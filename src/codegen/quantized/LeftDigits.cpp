@@ -151,17 +151,14 @@ void LeftDigits::storeDigits(Value row, int64_t digit, Value depth,
                                       bytesBehind(lanes, digits, at), bytes);
 }
 
-void LeftDigits::makeBlock(Value row, Value block) {
+/// The scale of a block, and the factor by which its elements become numbers.
+LeftDigits::Scale LeftDigits::scaleOf(Value first, Value end) {
   OpBuilder &b = lanes.builder;
-  const DigitFormat &format = context.blocking.digits;
-  Type f32 = b.getF32Type(), i32 = b.getI32Type();
   auto real = [&](float number) {
     return lanes.constant(b.getF32FloatAttr(number));
   };
-  Value first = lanes.mulIndex(block, lanes.index(context.blocking.depth));
-  Value end =
-      lanes.minIndex(lanes.addIndex(first, lanes.index(context.blocking.depth)),
-                     lanes.index(context.paddedDepths()));
+  Type f32 = b.getF32Type();
+  auto most = static_cast<float>(context.blocking.digits.largest);
   Value bits = largest(first, end);
   constexpr int32_t infinity = 0x7f800000;
   Value isFinite =
@@ -169,37 +166,57 @@ void LeftDigits::makeBlock(Value row, Value block) {
                                 lanes.constant(b.getI32IntegerAttr(infinity)));
   // For a smaller maximum the quotients would overflow.
   constexpr float smallest = 0x1p-100F;
-  Value most = lanes.make<arith::MaxNumFOp>(
+  Value maximum = lanes.make<arith::MaxNumFOp>(
       lanes.make<LLVM::BitcastOp>(f32, bits), real(smallest));
-  Value inverse =
-      lanes.make<arith::DivFOp>(real(static_cast<float>(format.largest)), most);
-  Value scale = lanes.make<arith::MulFOp>(
-      most, real(1.0F / static_cast<float>(format.largest)));
+  Value scale = lanes.make<arith::MulFOp>(maximum, real(1.0F / most));
   scale = lanes.make<arith::SelectOp>(
       isFinite, scale, real(std::numeric_limits<float>::quiet_NaN()));
-  auto vector = cast<VectorType>(integers.vectorType());
-  Value factor = broadcast(inverse), allFinite = broadcast(isFinite);
+  return {scale, broadcast(lanes.make<arith::DivFOp>(real(most), maximum)),
+          broadcast(isFinite)};
+}
+
+/// A vector of elements as numbers.
+Value LeftDigits::numbersAt(Value k, const Scale &scale) {
+  Value x = floats.loadVector(buffer, k);
+  if (scale.factor) {
+    x = lanes.make<arith::SelectOp>(scale.areFinite, x, floats.zeroVector());
+    x = lanes.make<arith::MulFOp>(x, scale.factor);
+    x = lanes.builder.create<LLVM::RoundEvenOp>(lanes.loc, x.getType(), x);
+  }
+  return lanes.make<arith::FPToSIOp>(cast<VectorType>(integers.vectorType()),
+                                     x);
+}
+
+void LeftDigits::makeBlock(Value row, Value block) {
+  OpBuilder &b = lanes.builder;
+  const DigitFormat &format = context.blocking.digits;
+  Type f32 = b.getF32Type(), i32 = b.getI32Type();
+  Value first = lanes.mulIndex(block, lanes.index(context.blocking.depth));
+  Value end =
+      lanes.minIndex(lanes.addIndex(first, lanes.index(context.blocking.depth)),
+                     lanes.index(context.paddedDepths()));
+  bool areNumbers =
+      context.weight.layout.left == ir::QuantizedWeight::Left::Bytes;
+  Scale scale = areNumbers ? Scale{lanes.constant(b.getF32FloatAttr(1)), {}, {}}
+                           : scaleOf(first, end);
   // The sum of the numbers, then those of each digit. 32 bits hold the sum of
   // the numbers of the largest block.
   int64_t center = context.weight.layout.center;
   SmallVector<Value> none(center ? format.count + 1 : 1, integers.zeroVector());
-  SmallVector<Value> totals = lanes.loop(
-      first, end, context.blocking.lanes, none,
-      [&](Value k, ValueRange carried) {
-        Value x = floats.loadVector(buffer, k);
-        x = lanes.make<arith::SelectOp>(allFinite, x, floats.zeroVector());
-        x = lanes.make<arith::MulFOp>(x, factor);
-        x = b.create<LLVM::RoundEvenOp>(lanes.loc, x.getType(), x);
-        Value numbers = lanes.make<arith::FPToSIOp>(vector, x);
-        SmallVector<Value> next(carried);
-        next[0] = lanes.make<arith::AddIOp>(next[0], numbers);
-        for (auto [i, digit] : llvm::enumerate(split(numbers))) {
-          storeDigits(row, i, k, digit);
-          if (center)
-            next[i + 1] = lanes.make<arith::AddIOp>(next[i + 1], digit);
-        }
-        return next;
-      });
+  SmallVector<Value> totals =
+      lanes.loop(first, end, context.blocking.lanes, none,
+                 [&](Value k, ValueRange carried) {
+                   Value numbers = numbersAt(k, scale);
+                   SmallVector<Value> next(carried);
+                   next[0] = lanes.make<arith::AddIOp>(next[0], numbers);
+                   for (auto [i, digit] : llvm::enumerate(split(numbers))) {
+                     storeDigits(row, i, k, digit);
+                     if (center)
+                       next[i + 1] =
+                           lanes.make<arith::AddIOp>(next[i + 1], digit);
+                   }
+                   return next;
+                 });
   auto total = [&](Value vector) {
     return lanes.make<vector::ReductionOp>(vector::CombiningKind::ADD, vector);
   };
@@ -212,11 +229,11 @@ void LeftDigits::makeBlock(Value row, Value block) {
                    compensation, lanes.addIndex(at, block));
   }
   Value at = lanes.addIndex(lanes.mulIndex(row, blocks), block);
-  floats.store(scale, scales, at);
+  floats.store(scale.number, scales, at);
   if (!context.weight.offset)
     return;
   Value sum = lanes.make<arith::SIToFPOp>(f32, total(totals[0]));
-  floats.store(lanes.make<arith::MulFOp>(sum, scale), sums, at);
+  floats.store(lanes.make<arith::MulFOp>(sum, scale.number), sums, at);
 }
 
 } // namespace codegen

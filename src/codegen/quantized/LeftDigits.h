@@ -11,7 +11,8 @@
 //   number = sum of digit[i] * 2^(bits * i), each digit with a sign
 //
 // A block with an infinity or a NaN has NaN as its scale, so that every result
-// it is part of becomes NaN.
+// it is part of becomes NaN. Elements that are bytes are numbers as they are,
+// and their scale is one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,6 +50,12 @@ private:
 
   void readRow(mlir::Value row);
   void makeBlock(mlir::Value row, mlir::Value block);
+  /// Of a block of a row. Without a factor, the elements are numbers.
+  struct Scale {
+    mlir::Value number, factor, areFinite;
+  };
+  Scale scaleOf(mlir::Value first, mlir::Value end);
+  mlir::Value numbersAt(mlir::Value k, const Scale &scale);
   mlir::Value largest(mlir::Value first, mlir::Value end);
   mlir::SmallVector<mlir::Value> split(mlir::Value numbers);
   void storeDigits(mlir::Value row, int64_t digit, mlir::Value depth,

@@ -21,8 +21,12 @@ int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 bool hasDots(const TargetInfo &target) { return target.has(Multiply::DotInt8); }
 
+bool readsBytes(const QuantizedOperand &weight) {
+  return weight.layout.left != QuantizedWeight::Left::Exact;
+}
+
 bool hasOneByte(const QuantizedOperand &weight, const TargetInfo &target) {
-  return hasDots(target) && weight.layout.leftBits == 8;
+  return hasDots(target) && readsBytes(weight);
 }
 
 bool hasFewRows(const Contraction &contraction) {
@@ -37,7 +41,7 @@ DigitFormat chooseDigits(const Contraction &contraction,
                          const TargetInfo &target) {
   if (hasOneByte(weight, target))
     return DigitFormat{1, 8, 1, 127};
-  bool isNarrow = contraction.left.cast || weight.layout.leftBits == 8;
+  bool isNarrow = contraction.left.cast || readsBytes(weight);
   if (hasDots(target))
     return isNarrow ? DigitFormat{2, 8, 1, 32630}
                     : DigitFormat{3, 8, 1, 8355000};

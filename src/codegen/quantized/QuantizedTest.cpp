@@ -27,6 +27,8 @@ using namespace anabranch::codegen;
 
 namespace {
 
+using Left = anabranch::ir::QuantizedWeight::Left;
+
 /// A product [m, k] x [n, k]. A group of zero means the whole depth.
 struct WeightCase {
   const char *name;
@@ -35,8 +37,7 @@ struct WeightCase {
   const char *scaleType = "f32";
   /// The given part of the blocking, as text of BlockingParameters.
   const char *blocking = "";
-  /// Bits to which the left operand may be rounded.
-  int64_t leftBits = 0;
+  Left left = Left::Exact;
 
   int64_t depths() const { return group ? group : k; }
   int64_t stepDepths() const { return bits == 4 ? 8 : 4; }
@@ -55,7 +56,7 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES) -> RESULT
       indexing_maps = [affine_map<(n, k) -> (n, k)>],
       iterator_types = ["parallel", "parallel"]}
       outs(%space : WEIGHT)
-      attrs = {anabranch.quantized_weight = array<i64: BITS, GROUP, CENTER, LEFTBITS>} {
+      attrs = {anabranch.quantized_weight = array<i64: BITS, GROUP, CENTER, ROLE>} {
   ^bb0(%out: f32):
     %n = linalg.index 0 : index
     %k = linalg.index 1 : index
@@ -127,7 +128,7 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES) -> RESULT
   replaceAll(text, "GIVEN", c.blocking);
   replaceAll(text, "PACKED", tensor({c.panels(), c.steps(), 64, 4}, "i8"));
   replaceAll(text, "SCALES", tensor({c.panels(), c.groups(), 64}, c.scaleType));
-  replaceAll(text, "LEFTBITS", number(c.leftBits));
+  replaceAll(text, "ROLE", number(static_cast<int64_t>(c.left)));
   replaceAll(text, "LEFT", tensor({c.m, c.k}, "f32"));
   replaceAll(text, "RESULT", tensor({c.m, c.n}, "f32"));
   replaceAll(text, "WEIGHT", tensor({c.n, c.k}, "f32"));
@@ -149,13 +150,21 @@ struct Product {
   std::vector<float> sums;
 
   explicit Product(const WeightCase &c)
-      : c(c), left(Numbers::reals(c.m * c.k, "f32", 1)),
-        scale(Numbers::reals(scales(), c.scaleType, 2)),
+      : c(c), left(leftOf(c)), scale(Numbers::reals(scales(), c.scaleType, 2)),
         offset(Numbers::reals(scales(), c.scaleType, 3)),
         packed(c.panels() * c.steps() * 64 * 4), sums(c.m * c.n) {
     std::mt19937 random(4);
     for (char &byte : packed)
       byte = static_cast<char>(random());
+  }
+
+  static Numbers leftOf(const WeightCase &c) {
+    if (c.left != Left::Bytes)
+      return Numbers::reals(c.m * c.k, "f32", 1);
+    Numbers numbers;
+    for (double byte : Numbers(c.m * c.k, "i8", 1).values)
+      numbers.append("f32", byte);
+    return numbers;
   }
 
   size_t scales() const { return c.panels() * c.groups() * 64; }
@@ -201,7 +210,8 @@ struct Product {
     std::vector<double> found(c.k);
     // A scale has at most 256 depths, all in a group.
     int64_t most = std::min<int64_t>(c.depths(), 256);
-    for (int64_t first = 0; c.leftBits && first < c.k; first += most) {
+    for (int64_t first = 0; c.left == Left::Rounded && first < c.k;
+         first += most) {
       int64_t end = std::min(first + most, c.k);
       double largest = 0;
       for (int64_t k = first; k < end; ++k)
@@ -241,8 +251,8 @@ protected:
       llvm::cantFail(TargetInfo::get(std::get<0>(GetParam())));
 
   const KernelChoice &choice() const {
-    bool roundsLeft = c.leftBits && target.has(Multiply::DotInt8);
-    return c.m <= mostQuantizedRows || roundsLeft ? quantizedKernel
+    bool readsBytes = c.left != Left::Exact && target.has(Multiply::DotInt8);
+    return c.m <= mostQuantizedRows || readsBytes ? quantizedKernel
                                                   : gemmKernel;
   }
 };
@@ -260,8 +270,8 @@ TEST_P(QuantizedTest, SumsAreAsExactAsOfF32) {
 
 TEST_P(QuantizedTest, RowsOfNoNumbersLeaveTheOthers) {
   Product product(c);
-  if (c.m < 4)
-    GTEST_SKIP() << "needs four rows";
+  if (c.m < 4 || c.left == Left::Bytes)
+    GTEST_SKIP() << "needs four rows of floats";
   constexpr double infinity = std::numeric_limits<double>::infinity();
   constexpr double largest = std::numeric_limits<float>::max();
   product.left.set(c.k / 2, "f32", infinity);
@@ -306,14 +316,20 @@ const WeightCase cases[] = {
     {"blocks_of_depth", 50, 170, 256, 4, 32, true, "f32",
      "depth=64,panels_per_tile=3,rows_per_tile=32"},
     {"blocks_of_one_scale", 50, 40, 200, 8, 0, true, "f32", "depth=64"},
-    {"rounded_row", 1, 130, 96, 4, 32, false, "f32", "", 8},
-    {"rounded_rows", 13, 70, 320, 8, 64, true, "f16", "", 8},
-    {"rounded_32", 32, 65, 256, 4, 64, false, "bf16", "", 8},
-    {"rounded_33", 33, 70, 64, 4, 32, true, "f32", "", 8},
-    {"rounded_95", 95, 200, 100, 8, 0, true, "f32", "", 8},
-    {"rounded_tiles", 301, 70, 1026, 8, 0, false, "f16", "", 8},
-    {"rounded_groups", 150, 70, 2048, 4, 32, true, "f16", "", 8},
-    {"rounded_short", 40, 20, 10, 4, 0, true, "f32", "", 8},
+    {"rounded_row", 1, 130, 96, 4, 32, false, "f32", "", Left::Rounded},
+    {"rounded_rows", 13, 70, 320, 8, 64, true, "f16", "", Left::Rounded},
+    {"rounded_32", 32, 65, 256, 4, 64, false, "bf16", "", Left::Rounded},
+    {"rounded_33", 33, 70, 64, 4, 32, true, "f32", "", Left::Rounded},
+    {"rounded_95", 95, 200, 100, 8, 0, true, "f32", "", Left::Rounded},
+    {"rounded_tiles", 301, 70, 1026, 8, 0, false, "f16", "", Left::Rounded},
+    {"rounded_groups", 150, 70, 2048, 4, 32, true, "f16", "", Left::Rounded},
+    {"rounded_short", 40, 20, 10, 4, 0, true, "f32", "", Left::Rounded},
+    {"bytes_row", 1, 130, 96, 4, 32, true, "f32", "", Left::Bytes},
+    {"bytes_rows", 13, 70, 320, 8, 64, true, "f16", "", Left::Bytes},
+    {"bytes_33", 33, 70, 64, 4, 32, false, "f32", "", Left::Bytes},
+    {"bytes_one_scale", 95, 200, 100, 8, 0, true, "f32", "", Left::Bytes},
+    {"bytes_groups", 150, 70, 2048, 4, 32, true, "f16", "", Left::Bytes},
+    {"bytes_short", 40, 20, 10, 4, 0, false, "f32", "", Left::Bytes},
 };
 
 INSTANTIATE_TEST_SUITE_P(Cases, QuantizedTest,

@@ -101,7 +101,7 @@ Value ChannelsLast::input() {
   llvm::append_range(padding, conv.padding);
   padding.push_back(0);
   return padSpatial(b, b.tensor(channelsLast, conv.input.dtype), padding,
-                    padding, 0);
+                    padding, conv.padValue);
 }
 
 /// Whether no input point is in several windows: the window is one point wide.
@@ -173,7 +173,7 @@ Value ChannelsLast::run() {
     llvm::append_range(dims, last);
     return AffineMap::getMultiDimMapWithTargets(k + 1, dims, b.context());
   };
-  DType dtype = b.resultDType(), sumType = accumulatorOf(dtype);
+  DType dtype = conv.input.dtype, sumType = accumulatorOf(dtype);
   Sizes sizes = rowsAnd({b.indexAttr(conv.filters())});
   Value sum =
       contract(b.builder, b.loc, {columns(), map(true, {k})},
@@ -189,10 +189,10 @@ Value ChannelsLast::run() {
                   {b.indexAttr(conv.groups), b.indexAttr(conv.filters())});
       bias.positions = {int64_t(group), int64_t(f)};
     }
-    result = b.elementwise({total, bias}, sumType, dtype, sizes,
+    result = b.elementwise({total, bias}, sumType, conv.result, sizes,
                            [](Body &, ArrayRef<Num> x) { return x[0] + x[1]; });
   } else {
-    result = b.convert(total, dtype);
+    result = b.convert(total, conv.result);
   }
   Sizes flat = {conv.sizes[0]};
   llvm::append_range(flat, points());

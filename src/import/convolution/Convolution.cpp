@@ -43,7 +43,8 @@ static std::optional<SmallVector<int64_t>> perDim(ir::AtenOp op, StringRef name,
   return values;
 }
 
-static FailureOr<Convolution> convolutionOf(ir::AtenOp op, LoweringBuilder &b) {
+FailureOr<Convolution> anabranch::importer::convolutionOf(ir::AtenOp op,
+                                                          LoweringBuilder &b) {
   Convolution conv;
   conv.input = b.operand("input");
   conv.weight = b.operand("weight");
@@ -71,6 +72,7 @@ static FailureOr<Convolution> convolutionOf(ir::AtenOp op, LoweringBuilder &b) {
   conv.dilation = *dilation;
   conv.groups = *groups;
   conv.sizes = op.getResultSizes();
+  conv.result = b.resultDType();
   return conv;
 }
 
@@ -98,7 +100,8 @@ static AffineMap windowMap(LoweringBuilder &b, const Convolution &conv) {
 /// a static shape it is a view, and the product reads through it.
 static Value unroll(LoweringBuilder &b, const Convolution &conv,
                     ArrayRef<OpFoldResult> sizes) {
-  Value padded = padSpatial(b, conv.input, conv.padding, conv.padding, 0);
+  Value padded =
+      padSpatial(b, conv.input, conv.padding, conv.padding, conv.padValue);
   auto known = [](OpFoldResult size) {
     return getConstantIntValue(size).has_value();
   };
@@ -160,7 +163,7 @@ Value anabranch::importer::convolve(LoweringBuilder &b,
       dims.insert(dims.begin() + at, 1);
     return AffineMap::getMultiDimMapWithTargets(loops, dims, b.context());
   };
-  DType dtype = b.resultDType(), sumType = accumulatorOf(dtype);
+  DType dtype = conv.input.dtype, sumType = accumulatorOf(dtype);
   Value weight = reshape(b.builder, b.loc, conv.weight.value, weightSizes);
   Value sum = contract(b.builder, b.loc, {weight, map({f, k}, 0)},
                        {columns(b, conv, columnSizes), map({0, k, p}, 1)},
@@ -172,10 +175,10 @@ Value anabranch::importer::convolve(LoweringBuilder &b,
     Operand bias = conv.bias;
     bias.value =
         reshape(b.builder, b.loc, bias.value, {conv.sizes[1], b.indexAttr(1)});
-    result = b.elementwise({total, bias}, sumType, dtype, flat,
+    result = b.elementwise({total, bias}, sumType, conv.result, flat,
                            [](Body &, ArrayRef<Num> x) { return x[0] + x[1]; });
   } else {
-    result = b.convert(total, dtype);
+    result = b.convert(total, conv.result);
   }
   return reshape(b.builder, b.loc, result, conv.sizes);
 }

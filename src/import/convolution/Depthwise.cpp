@@ -28,9 +28,11 @@ int64_t Convolution::taps() const {
   return product;
 }
 
+bool hasFewTaps(const Convolution &conv) { return conv.taps() <= maxTaps; }
+
 bool isDepthwise(const Convolution &conv) {
   return conv.groups > 1 && conv.channels() == 1 && conv.filters() == 1 &&
-         conv.taps() <= maxTaps;
+         hasFewTaps(conv);
 }
 
 namespace {
@@ -70,11 +72,11 @@ Value Depthwise::paddedInput() {
     input =
         b.tensor(moveChannels(b, input.value, ir::Channels::Last), input.dtype);
   if (!isLast)
-    return padSpatial(b, input, conv.padding, conv.padding, 0);
+    return padSpatial(b, input, conv.padding, conv.padding, conv.padValue);
   SmallVector<int64_t> padding = {0};
   llvm::append_range(padding, conv.padding);
   padding.push_back(0);
-  return padSpatial(b, input, padding, padding, 0);
+  return padSpatial(b, input, padding, padding, conv.padValue);
 }
 
 /// The input, shifted so that each output meets this point of its window.
@@ -96,7 +98,7 @@ Operand Depthwise::weightsByTap() {
   for (int64_t dim = 1; dim < conv.weight.rank(); ++dim)
     order.push_back(dim);
   order.push_back(0);
-  DType dtype = accumulatorOf(b.resultDType());
+  DType dtype = accumulatorOf(conv.input.dtype);
   Value byTap = transpose(b, b.convert(conv.weight, dtype), order);
   ir::markStored(byTap.getDefiningOp());
   Value rows = reshape(b.builder, b.loc, byTap,
@@ -132,9 +134,9 @@ Value Depthwise::run() {
     operands.push_back(conv.bias);
     operands.back().positions = {channelDim()};
   }
-  DType dtype = b.resultDType();
+  DType sumType = accumulatorOf(conv.input.dtype);
   Value result =
-      b.elementwise(operands, accumulatorOf(dtype), dtype, ordered(conv.sizes),
+      b.elementwise(operands, sumType, conv.result, ordered(conv.sizes),
                     [&](Body &, ArrayRef<Num> x) {
                       Num sum = x[0] * x[1];
                       for (int64_t tap = 1; tap < conv.taps(); ++tap)

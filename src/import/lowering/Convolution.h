@@ -19,6 +19,10 @@ struct Convolution {
   int64_t groups, spatial;
   bool transposed = false; ///< the weight is [inputs, outputs of a group, ...]
   Sizes sizes;
+  DType result;
+  /// What the input has around it. Convolutions of integers have their zero
+  /// point there.
+  double padValue = 0;
 
   int64_t channels() const { return weight.size(1); }
   int64_t filters() const { return weight.size(0) / groups; }
@@ -27,6 +31,10 @@ struct Convolution {
   int64_t taps() const;
 };
 
+/// The arguments of a call of a convolution. Fails, with the refusal, if no
+/// lowering can compute it.
+mlir::FailureOr<Convolution> convolutionOf(ir::AtenOp op, LoweringBuilder &b);
+
 /// The result, with bias, of a convolution that is not transposed.
 mlir::Value convolve(LoweringBuilder &b, const Convolution &conv);
 
@@ -34,8 +42,10 @@ mlir::Value convolve(LoweringBuilder &b, const Convolution &conv);
 /// of it.
 Lowered convolveTransposed(LoweringBuilder &b, const Convolution &conv);
 
-/// Whether each channel has one filter of its own, with a window small enough
-/// to unroll.
+/// Whether the window is small enough to unroll.
+bool hasFewTaps(const Convolution &conv);
+
+/// Whether each channel has one filter of its own, with few taps.
 bool isDepthwise(const Convolution &conv);
 
 /// The result of a depthwise convolution: one elementwise operation that reads

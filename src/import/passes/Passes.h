@@ -27,6 +27,10 @@ std::unique_ptr<mlir::Pass> createNormalizeAtenPass();
 /// linear layer into its weights, if all of them are frozen.
 std::unique_ptr<mlir::Pass> createFoldBatchNormPass();
 
+/// `anabranch-multiply-integers`: products and convolutions of tensors that
+/// stand for bytes multiply the bytes.
+std::unique_ptr<mlir::Pass> createMultiplyIntegersPass();
+
 /// `anabranch-lower-aten`: applies the operator table. A call without a
 /// lowering stays, with the attribute `anabranch.refusal`.
 std::unique_ptr<mlir::Pass> createLowerAtenPass();
@@ -45,6 +49,7 @@ inline void registerImportPasses() {
   mlir::registerPass(createLowerFencesPass);
   mlir::registerPass(createNormalizeAtenPass);
   mlir::registerPass(createFoldBatchNormPass);
+  mlir::registerPass(createMultiplyIntegersPass);
   mlir::registerPass(createLowerAtenPass);
   mlir::registerPass([] { return createDecomposeAttentionPass(); });
   mlir::registerPass(createVerifyLinalgPass);

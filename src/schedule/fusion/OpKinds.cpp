@@ -86,7 +86,7 @@ static constexpr int64_t fewestChannels = 16;
 
 bool isPaddingOfWindows(Operation *op) {
   auto insert = dyn_cast<tensor::InsertSliceOp>(op);
-  return insert && analysis::isZeros(insert.getDest()) &&
+  return insert && analysis::windowFill(insert.getDest()) &&
          insert.getResultType().getRank() > 0 &&
          insert.getResultType().getShape().back() >= fewestChannels &&
          !op->use_empty() && llvm::all_of(op->getUsers(), [](Operation *user) {

@@ -211,6 +211,27 @@ private:
   }
 };
 
+/// Whether the elements of a tensor of floats are signed bytes.
+bool isMadeOfBytes(Value tensor) {
+  while (Operation *view = tensor.getDefiningOp()) {
+    if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(
+            view))
+      break;
+    tensor = view->getOperand(0);
+  }
+  auto generic = tensor.getDefiningOp<linalg::GenericOp>();
+  if (!generic || generic.getNumDpsInputs() != 1 ||
+      generic.getNumResults() != 1 || generic.getNumReductionLoops() != 0)
+    return false;
+  Value element = generic.getBody()->getTerminator()->getOperand(0);
+  // All bytes are numbers of the narrow floats.
+  if (auto narrow = element.getDefiningOp<arith::TruncFOp>())
+    element = narrow.getIn();
+  auto number = element.getDefiningOp<arith::SIToFPOp>();
+  return number && number.getIn().getType().isInteger(8) &&
+         number.getIn() == generic.getBody()->getArgument(0);
+}
+
 class QuantizedPacker {
 public:
   explicit QuantizedPacker(func::FuncOp main)
@@ -231,8 +252,19 @@ public:
 private:
   OpBuilder b;
   SteadyValues steady;
-  DenseMap<std::pair<Value, AffineMap>, Value> made;
+  DenseMap<std::tuple<Value, AffineMap, int64_t>, Value> made;
   bool isQuantized = false;
+
+  /// What the kernel reads the other operand as.
+  static QuantizedWeight::Left leftOf(linalg::GenericOp op,
+                                      const WeightRole &role) {
+    for (OpOperand *other : op.getDpsInputOperands())
+      if (other->getOperandNumber() != role.operand &&
+          isMadeOfBytes(other->get()))
+        return QuantizedWeight::Left::Bytes;
+    return role.roundsLeft ? QuantizedWeight::Left::Rounded
+                           : QuantizedWeight::Left::Exact;
+  }
 
   /// The packed form of an operand. Null if there is none; `why` says the
   /// reason.
@@ -256,7 +288,8 @@ private:
                        {b.getAffineDimExpr(*column == 0 ? 0 : 1),
                         b.getAffineDimExpr(*column == 0 ? 1 : 0)},
                        b.getContext());
-    Value &known = made[{operand.get(), access}];
+    QuantizedWeight::Left left = leftOf(op, role);
+    Value &known = made[{operand.get(), access, static_cast<int64_t>(left)}];
     if (known)
       return known;
     int64_t columns = type.getDimSize(*column),
@@ -269,7 +302,7 @@ private:
     auto layout = layoutOf(*formula, depths, why);
     if (!layout)
       return Value();
-    layout->leftBits = role.leftBits;
+    layout->left = left;
     b.setInsertionPoint(op);
     WeightPacker packer(b, op.getLoc(), *formula, *layout, columns, depths);
     Value integers = packer.integers();

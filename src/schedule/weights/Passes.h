@@ -43,10 +43,10 @@ using ChoosePanels =
 std::unique_ptr<mlir::Pass> createPackConstantsPass(ChoosePanels choose);
 
 /// The operand of a contraction that a kernel reads in few bits, its loops, and
-/// the bits to which the kernel may round the other operand (0: it may not).
+/// whether the kernel may round the other operand to bytes.
 struct WeightRole {
   unsigned operand, column, depth;
-  int64_t leftBits = 0;
+  bool roundsLeft = false;
 };
 using ChooseWeight =
     std::function<std::optional<WeightRole>(mlir::linalg::GenericOp)>;

@@ -22,6 +22,18 @@ KINDS = {
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 MAXIMA = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
 MEANS = (nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
+BETWEEN = (
+    "nothing",
+    "norm",
+    "residual",
+    "concatenation",
+    "slice",
+    "gate",
+    "softmax",
+    "maxima",
+    "means",
+    "padding",
+)
 # A target for each way to multiply pairs of bf16, and for each vector length.
 TARGETS = ("x86-64-v3", "x86-64-v4", "znver4", "sapphirerapids")
 
@@ -32,7 +44,9 @@ def convolution(choose: random.Random, dims: int, channels: int) -> nn.Module:
     window = [choose.choice((1, 1, 2, 3, 3, 3, 5)) for _ in range(dims)]
     stride = [choose.choice((1, 1, 1, 2, 3)) for _ in range(dims)]
     dilation = [choose.choice((1, 1, 2)) for _ in range(dims)]
-    padding = [choose.randint(0, (w - 1) * d) for w, d in zip(window, dilation)]
+    # Plain convolutions may have more padding than a window has points.
+    reach = [(w - 1) * d + (not transposed) for w, d in zip(window, dilation)]
+    padding = [choose.randint(0, points) for points in reach]
     filters = choose.choice((1, 5, 8, 16, 24, 32, 48, 64, 70))
     groups = choose.choice((1, 1, 1, 2, channels))
     if channels % groups:
@@ -98,26 +112,15 @@ def random_model(seed: int) -> tuple[nn.Module, torch.Tensor]:
     result, wanted = x, choose.randint(1, 3)
     while len(layers) < 2 * wanted:
         layer = convolution(choose, dims, result.shape[1])
+        between = Between(choose.choice(BETWEEN), layer.out_channels, dims)
         try:
             with torch.no_grad():
-                result = layer(result)
-        except RuntimeError:  # the window is larger than the image
+                made = between(layer(result))
+        except RuntimeError:  # a window is larger than the image
             continue
-        kinds = [
-            "nothing",
-            "norm",
-            "residual",
-            "concatenation",
-            "slice",
-            "gate",
-            "softmax",
-            "maxima",
-            "means",
-            "padding",
-        ]
-        between = Between(choose.choice(kinds), result.shape[1], dims)
-        with torch.no_grad():
-            result = between(result)
+        if not made.numel():
+            continue
+        result = made
         layers += [layer, between]
     return nn.Sequential(*layers).eval(), x
 

@@ -131,6 +131,16 @@ def largest_prepared_float(folder: Path) -> int:
     return max(sizes)
 
 
+def multiplies_bytes(folder: Path) -> bool:
+    """Whether all products of the compilation that wrote its dumps to this folder
+    multiply bytes."""
+    texts = [path.read_text() for path in folder.rglob("*lower.mlir")]
+    text = "".join(texts)
+    integers = re.search(r"= arith.muli .*\n.*arith.addi %out", text)
+    floats = re.search(r"= arith.mulf .*\n.*arith.addf %out", text)
+    return bool(integers) and not floats
+
+
 def reads_few_bits(folder: Path) -> bool:
     """Whether the compilation that wrote its dumps to this folder keeps the weight
     packed."""

@@ -1,0 +1,372 @@
+//===- AffineIntegers.cpp - tensors that stand for integers ---------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/quantized/AffineIntegers.h"
+
+#include "import/lowering/Moves.h"
+#include "import/lowering/Shapes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace anabranch {
+namespace importer {
+
+namespace {
+
+/// Zero points beyond this are no integer that a sum in 32 bits could hold.
+constexpr double mostZero = 1 << 20;
+
+bool isConversion(ir::AtenOp op) {
+  return op.getCallee() == "_to_copy" ||
+         op.getCallee() == "prims::convert_element_type";
+}
+
+/// Whether each element of the result is an element of `self`.
+bool isView(ir::AtenOp op) {
+  static const llvm::StringSet<> views = {"view",
+                                          "_unsafe_view",
+                                          "reshape",
+                                          "permute",
+                                          "t",
+                                          "expand",
+                                          "unsqueeze",
+                                          "transpose.int",
+                                          "squeeze",
+                                          "squeeze.dim",
+                                          "squeeze.dims",
+                                          "slice.Tensor",
+                                          "flatten.using_ints"};
+  return views.contains(op.getCallee());
+}
+
+/// The tensor that a conversion or a view reads; null for other calls.
+Value sourceOf(ir::AtenOp op) {
+  if (!op || op.getOrdered() || op.getNumResults() != 1 ||
+      (!isConversion(op) && !isView(op)))
+    return Value();
+  Value self = op.getOperandArg("self");
+  return self ? self : op.getOperandArg("a");
+}
+
+bool isByte(DType dtype) { return dtype.isInt() && dtype.width() == 8; }
+
+/// Follows products and conversions from a tensor to its integers.
+class Finder {
+public:
+  explicit Finder(LoweringBuilder &b) : b(b) {}
+
+  std::optional<AffineIntegers> find(Value tensor, unsigned depth = 0);
+
+private:
+  using Found = std::optional<AffineIntegers>;
+
+  LoweringBuilder &b;
+
+  Found read(const Operand &tensor, unsigned depth);
+  Found converted(ir::AtenOp op, unsigned depth);
+  Found viewed(ir::AtenOp op, unsigned depth);
+  Found scaled(ir::AtenOp op, unsigned depth);
+  Found shifted(ir::AtenOp op, unsigned depth);
+  bool scale(AffineIntegers &integers, const Operand &factor);
+  bool follow(ir::AtenOp view, const Operand &integers, Operand &tensor);
+};
+
+/// A dequantised tensor has no more operators than this one after another. The
+/// search follows both factors of a product, so it needs an end.
+constexpr unsigned mostOperators = 8;
+
+Finder::Found Finder::find(Value tensor, unsigned depth) {
+  auto op = tensor.getDefiningOp<ir::AtenOp>();
+  if (!op || op.getOrdered() || op.getNumResults() != 1 ||
+      depth == mostOperators)
+    return std::nullopt;
+  if (isConversion(op))
+    return converted(op, depth + 1);
+  if (isView(op))
+    return viewed(op, depth + 1);
+  if (op.getCallee() == "mul.Tensor" || op.getCallee() == "mul.Scalar")
+    return scaled(op, depth + 1);
+  if (op.getCallee() == "sub.Tensor" || op.getCallee() == "sub.Scalar")
+    return shifted(op, depth + 1);
+  return std::nullopt;
+}
+
+/// What an operand stands for: bytes for themselves.
+Finder::Found Finder::read(const Operand &tensor, unsigned depth) {
+  if (!isByte(tensor.dtype))
+    return find(tensor.value, depth);
+  AffineIntegers found;
+  found.integers = tensor;
+  return found;
+}
+
+Finder::Found Finder::converted(ir::AtenOp op, unsigned depth) {
+  LoweringBuilder of(b.builder, op);
+  Value source = sourceOf(op);
+  if (!source)
+    return std::nullopt;
+  Operand from = of.tensor(source, op.isUnsigned(source));
+  DType to = of.resultDType();
+  // Floats that become integers lose digits; integers that become narrow may
+  // wrap around.
+  bool keeps = to.isFloat() ? from.dtype.isFloat() || from.dtype.isInt()
+                            : from.dtype.isInt() && to.width() > 8;
+  return keeps ? read(from, depth) : std::nullopt;
+}
+
+/// The order in which a call gives the dimensions of its tensor; none if it is
+/// no permutation.
+std::optional<SmallVector<int64_t>> orderOf(ir::AtenOp op, int64_t rank) {
+  auto order = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  auto swapped = [&](int64_t first, int64_t second) {
+    std::swap(order[LoweringBuilder::wrapDim(first, rank)],
+              order[LoweringBuilder::wrapDim(second, rank)]);
+    return order;
+  };
+  if (op.getCallee() == "t")
+    return rank == 2 ? swapped(0, 1) : order;
+  if (op.getCallee() == "transpose.int") {
+    auto first = op.getIntArg("dim0"), second = op.getIntArg("dim1");
+    if (!first || !second || rank == 0)
+      return std::nullopt;
+    return swapped(*first, *second);
+  }
+  auto dims = op.getIntListArg("dims");
+  if (op.getCallee() != "permute" || !dims)
+    return std::nullopt;
+  for (int64_t &dim : *dims)
+    dim = LoweringBuilder::wrapDim(dim, rank);
+  return dims;
+}
+
+/// Whether a view changes the dimensions before the last one at most, and keeps
+/// the order of the elements.
+bool keepsRows(ir::AtenOp view, RankedTensorType source) {
+  StringRef callee = view.getCallee();
+  auto result = cast<RankedTensorType>(view.getResult(0).getType());
+  return (callee == "view" || callee == "_unsafe_view" || callee == "reshape" ||
+          callee == "flatten.using_ints") &&
+         source.getRank() > 0 && result.getRank() > 0 &&
+         !source.isDynamicDim(source.getRank() - 1) &&
+         source.getShape().back() == result.getShape().back();
+}
+
+/// Applies a view of the integers to a tensor of their scale or zero point.
+/// False if it does not follow the view.
+bool Finder::follow(ir::AtenOp view, const Operand &integers, Operand &tensor) {
+  int64_t rank = integers.rank();
+  auto viewed = cast<RankedTensorType>(view.getResult(0).getType());
+  if (tensor.rank() == 0 || (viewed.hasStaticShape() &&
+                             viewed.getShape() == integers.type().getShape()))
+    return true;
+  if (tensor.rank() != rank)
+    return false;
+  if (auto order = orderOf(view, rank)) {
+    tensor.value = transpose(b, tensor.value, *order);
+    return true;
+  }
+  Sizes rows = b.sizesOf(integers.value);
+  rows.back() = b.indexAttr(1);
+  Sizes own = b.sizesOf(tensor.value);
+  if (!keepsRows(view, integers.type()) ||
+      !llvm::all_of(llvm::zip(own, rows), [](auto sizes) {
+        return sameSize(std::get<0>(sizes), std::get<1>(sizes));
+      }))
+    return false;
+  Sizes sizes = view.getResultSizes();
+  sizes.back() = b.indexAttr(1);
+  tensor.value = reshape(b.builder, b.loc, tensor.value, sizes);
+  return true;
+}
+
+/// The same view of the integers.
+Finder::Found Finder::viewed(ir::AtenOp op, unsigned depth) {
+  Value source = sourceOf(op);
+  Found found = source ? find(source, depth) : std::nullopt;
+  if (!found)
+    return std::nullopt;
+  auto follows = [&](Operand &tensor) {
+    return follow(op, found->integers, tensor);
+  };
+  if ((found->zeroTensor && !follows(found->zeroTensor)) ||
+      !llvm::all_of(found->scaleTensors, follows))
+    return std::nullopt;
+  IRMapping mapping;
+  mapping.map(source, found->integers.value);
+  auto view = cast<ir::AtenOp>(b.builder.clone(*op, mapping));
+  Value result = view.getResult(0);
+  result.setType(cast<RankedTensorType>(result.getType())
+                     .clone(found->integers.dtype.type));
+  SmallVector<int64_t> first;
+  if (found->integers.dtype.isUnsigned)
+    first.push_back(0);
+  SmallVector<int64_t> operands;
+  for (auto [i, operand] : llvm::enumerate(view.getInputs()))
+    if (!first.empty() && operand == found->integers.value)
+      operands.push_back(static_cast<int64_t>(i));
+  view.setUnsignedOperands(operands);
+  view.setUnsignedResults(first);
+  found->integers.value = result;
+  return found;
+}
+
+/// Whether each element is a whole number, as far as its operators show.
+bool isWhole(const Operand &tensor) {
+  if (tensor.dtype.isInt())
+    return true;
+  auto op = tensor.value.getDefiningOp<ir::AtenOp>();
+  Value source = sourceOf(op);
+  Operand from = tensor;
+  from.value = source;
+  if (source)
+    from.dtype = {getElementTypeOrSelf(source.getType()),
+                  op.isUnsigned(source)};
+  return source && isWhole(from);
+}
+
+/// The bounds that a frozen argument is known to have.
+std::optional<std::pair<int64_t, int64_t>> rangeOf(Value argument) {
+  auto known = dyn_cast_or_null<BlockArgument>(argument);
+  if (!known)
+    return std::nullopt;
+  auto main = dyn_cast<func::FuncOp>(known.getOwner()->getParentOp());
+  auto range = main ? main.getArgAttrOfType<DenseI64ArrayAttr>(
+                          known.getArgNumber(), "anabranch.range")
+                    : DenseI64ArrayAttr();
+  if (!range)
+    return std::nullopt;
+  return std::pair(range[0], range[1]);
+}
+
+/// The one number that all elements are known to be.
+std::optional<int64_t> knownNumber(Value tensor) {
+  while (Value source = sourceOf(tensor.getDefiningOp<ir::AtenOp>()))
+    tensor = source;
+  auto range = rangeOf(tensor);
+  if (!range || range->first != range->second)
+    return std::nullopt;
+  return range->first;
+}
+
+std::optional<double> literalOf(const Operand &scalar) {
+  if (auto real = dyn_cast_or_null<FloatAttr>(scalar.literal))
+    return real.getValueAsDouble();
+  auto integer = dyn_cast_or_null<IntegerAttr>(scalar.literal);
+  if (integer && !integer.getType().isInteger(1))
+    return static_cast<double>(integer.getInt());
+  return std::nullopt;
+}
+
+/// Multiplies by a factor; false if it is no possible scale.
+bool Finder::scale(AffineIntegers &integers, const Operand &factor) {
+  if (std::optional<double> number = literalOf(factor)) {
+    integers.scaleNumber *= *number;
+    return true;
+  }
+  if (!factor || !factor.isTensor() || !factor.dtype.isFloat() ||
+      factor.rank() > integers.integers.rank())
+    return false;
+  integers.scaleTensors.push_back(factor);
+  return true;
+}
+
+Finder::Found Finder::scaled(ir::AtenOp op, unsigned depth) {
+  LoweringBuilder of(b.builder, op);
+  if (!of.resultDType().isFloat())
+    return std::nullopt;
+  Operand self = of.operand("self"), other = of.operand("other");
+  for (const auto &[inner, factor] :
+       {std::pair(self, other), std::pair(other, self)})
+    if (inner && inner.isTensor() &&
+        inner.type().getShape() == of.resultType().getShape())
+      if (Found found = read(inner, depth))
+        return scale(*found, factor) ? found : std::nullopt;
+  return std::nullopt;
+}
+
+Finder::Found Finder::shifted(ir::AtenOp op, unsigned depth) {
+  LoweringBuilder of(b.builder, op);
+  Operand self = of.operand("self"), zero = of.operand("other");
+  Operand alpha = of.operand("alpha");
+  if (!self || !zero || !self.isTensor() ||
+      (alpha && literalOf(alpha) != 1.0) ||
+      self.type().getShape() != of.resultType().getShape())
+    return std::nullopt;
+  DType difference = of.resultDType();
+  bool keeps = difference.isFloat() || difference.width() > 8;
+  Found found = keeps ? read(self, depth) : std::nullopt;
+  if (!found || found->hasZero() || found->scaleNumber != 1 ||
+      !found->scaleTensors.empty())
+    return std::nullopt;
+  std::optional<double> number = literalOf(zero);
+  if (number) {
+    if (std::trunc(*number) != *number || std::abs(*number) > mostZero)
+      return std::nullopt;
+    found->zeroNumber = static_cast<int64_t>(*number);
+    return found;
+  }
+  if (!zero.isTensor() || !isWhole(zero) ||
+      zero.rank() > found->integers.rank())
+    return std::nullopt;
+  std::optional<int64_t> known = knownNumber(zero.value);
+  if (known && std::abs(*known) <= int64_t(mostZero))
+    found->zeroNumber = *known;
+  else
+    found->zeroTensor = zero;
+  return found;
+}
+
+} // namespace
+
+std::optional<AffineIntegers> AffineIntegers::find(LoweringBuilder &b,
+                                                   Value tensor) {
+  return Finder(b).find(tensor);
+}
+
+bool AffineIntegers::fitsFourBits() const {
+  auto range = rangeOf(integers.value);
+  return range && range->second - range->first < 16;
+}
+
+bool AffineIntegers::isUniformAlong(ArrayRef<int64_t> dims) const {
+  auto isUniform = [&](const Operand &tensor) {
+    int64_t missing = integers.rank() - tensor.rank();
+    return llvm::all_of(dims, [&](int64_t dim) {
+      return dim < missing || tensor.size(dim - missing) == 1;
+    });
+  };
+  return (!zeroTensor || isUniform(zeroTensor)) &&
+         llvm::all_of(scaleTensors, isUniform);
+}
+
+void AffineIntegers::makeSigned(LoweringBuilder &b) {
+  if (!integers.dtype.isUnsigned)
+    return;
+  constexpr int64_t half = 128;
+  DType byte = DType::integer(b.context(), 8);
+  // The difference of unsigned bytes wraps around to the signed one.
+  Value moved = b.elementwiseMixed(
+      {integers}, integers.dtype, b.sizesOf(integers.value),
+      [&](Body &, ArrayRef<Num> x) { return x[0] - x[0].constant(half); });
+  integers = b.tensor(moved, byte);
+  zeroNumber -= half;
+}
+
+std::optional<int64_t> AffineIntegers::largest() const {
+  constexpr int64_t mostByte = 255, mostSignedByte = 128;
+  if (zeroTensor && zeroTensor.dtype.width() > 8)
+    return std::nullopt;
+  int64_t most = integers.dtype.isUnsigned ? mostByte : mostSignedByte;
+  return most + std::abs(zeroNumber) + (zeroTensor ? mostByte : 0);
+}
+
+} // namespace importer
+} // namespace anabranch

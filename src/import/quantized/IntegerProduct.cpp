@@ -1,0 +1,284 @@
+//===- IntegerProduct.cpp - products of quantised tensors -----------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/quantized/IntegerProduct.h"
+
+#include "import/lowering/Convolution.h"
+#include "import/quantized/MatrixCall.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace anabranch {
+namespace importer {
+
+namespace {
+
+/// One of the two operands of a product.
+struct Side {
+  AffineIntegers tensor;
+  /// The dimensions over which products are summed.
+  SmallVector<int64_t> depths;
+  /// The dimensions of the result to which those of the tensor belong, for its
+  /// scales and zero points. Empty: aligned at the last one.
+  SmallVector<int64_t> positions;
+  /// The sums of the integers over the depths, which broadcast to the result.
+  /// None if nobody needs them.
+  Operand sums;
+};
+
+/// Builds the value of one product.
+class IntegerProduct {
+public:
+  IntegerProduct(LoweringBuilder &b, ir::AtenOp op, std::string &why)
+      : b(b), op(op), why(why) {}
+
+  Value multiply();
+
+private:
+  LoweringBuilder &b;
+  ir::AtenOp op;
+  std::string &why;
+  Side left, right;
+  Operand bias;
+  int64_t depth = 0;
+
+  DType i32() const { return DType::integer(b.context(), 32); }
+
+  Value multiplyMatrices(const MatrixCall &call);
+  Value multiplyWindows();
+  bool sumWindows(const Convolution &conv);
+  bool findSides(Value first, Value second);
+  bool fits();
+  Value sumsOf(const Side &side);
+  Operand columnScale();
+  Value finish(Value sums);
+  Value refuse(StringRef reason) {
+    why = reason.str();
+    return Value();
+  }
+};
+
+bool IntegerProduct::findSides(Value first, Value second) {
+  if (!first || !second || !isa<RankedTensorType>(first.getType()) ||
+      !isa<RankedTensorType>(second.getType()))
+    return false;
+  auto a = AffineIntegers::find(b, first);
+  auto w = a ? AffineIntegers::find(b, second) : std::nullopt;
+  if (!w)
+    return false;
+  left.tensor = *a;
+  right.tensor = *w;
+  return true;
+}
+
+/// Whether the sums of products are exact in 32 bits, corrections included.
+bool IntegerProduct::fits() {
+  if (depth == ShapedType::kDynamic) {
+    refuse("the depth is symbolic");
+    return false;
+  }
+  if (!left.tensor.isUniformAlong(left.depths) ||
+      !right.tensor.isUniformAlong(right.depths)) {
+    refuse("a scale or a zero point changes along the depth");
+    return false;
+  }
+  constexpr int64_t mostSum = std::numeric_limits<int32_t>::max();
+  constexpr int64_t mostProduct = 128 * 128;
+  auto first = left.tensor.largest(), second = right.tensor.largest();
+  // Zero points without bounds are subtracted in f64.
+  int64_t most = first && second ? *first * *second : mostProduct;
+  if (depth > mostSum / most) {
+    refuse("sums of so many products do not fit in 32 bits");
+    return false;
+  }
+  return true;
+}
+
+/// The sums over the depths, which get size one.
+Value IntegerProduct::sumsOf(const Side &side) {
+  const Operand &integers = side.tensor.integers;
+  Value sums = b.reduce(
+      {integers}, b.sizesOf(integers.value), side.depths, Combine::Add, i32(),
+      [&](Body &, ArrayRef<Num> x) { return s::cast(x[0], i32()); });
+  return b.unsqueeze(sums, side.depths);
+}
+
+/// The scale of the columns with all numbers, made beforehand; none if several
+/// tensors or none scale the columns.
+Operand IntegerProduct::columnScale() {
+  if (right.tensor.scaleTensors.size() != 1)
+    return {};
+  Operand scale = right.tensor.scaleTensors.front();
+  double number = left.tensor.scaleNumber * right.tensor.scaleNumber;
+  DType dtype = scale.dtype.math();
+  Operand made =
+      b.tensor(b.elementwiseMixed({scale}, dtype, b.sizesOf(scale.value),
+                                  [&](Body &, ArrayRef<Num> x) {
+                                    return x[0] * x[0].constant(number);
+                                  }),
+               dtype);
+  return made;
+}
+
+/// The dimensions of the result to which those of a tensor belong that
+/// broadcasts to a side.
+static SmallVector<int64_t> positionsOf(const Side &side,
+                                        const Operand &tensor) {
+  if (side.positions.empty())
+    return {};
+  return SmallVector<int64_t>(
+      ArrayRef(side.positions).take_back(tensor.rank()));
+}
+
+Value IntegerProduct::finish(Value sums) {
+  SmallVector<Operand> operands = {b.tensor(sums, i32())};
+  auto add = [&](const Side &side, Operand tensor) -> std::optional<size_t> {
+    if (!tensor)
+      return std::nullopt;
+    tensor.positions = positionsOf(side, tensor);
+    operands.push_back(tensor);
+    return operands.size() - 1;
+  };
+  auto leftZero = add(left, left.tensor.zeroTensor);
+  auto rightZero = add(right, right.tensor.zeroTensor);
+  auto leftSums = add(left, left.sums), rightSums = add(right, right.sums);
+  SmallVector<size_t> scales;
+  for (const Operand &scale : left.tensor.scaleTensors)
+    scales.push_back(*add(left, scale));
+  double number = left.tensor.scaleNumber * right.tensor.scaleNumber;
+  if (Operand scale = columnScale()) {
+    scales.push_back(*add(right, scale));
+    number = 1;
+  } else {
+    for (const Operand &factor : right.tensor.scaleTensors)
+      scales.push_back(*add(right, factor));
+  }
+  std::optional<size_t> biasAt;
+  if (bias) {
+    operands.push_back(bias);
+    biasAt = operands.size() - 1;
+  }
+  bool isExact = left.tensor.largest() && right.tensor.largest();
+  DType whole = isExact ? i32() : DType::f64(b.context());
+  DType result = b.resultDType(), real = result.math();
+  return b.elementwiseMixed(
+      operands, result, op.getResultSizes(), [&](Body &body, ArrayRef<Num> x) {
+        auto zeroOf = [&](const Side &side, std::optional<size_t> at) {
+          Num zero = s::constant(body, whole, side.tensor.zeroNumber);
+          return at ? zero + s::cast(x[*at], whole) : zero;
+        };
+        Num zero = zeroOf(left, leftZero), other = zeroOf(right, rightZero);
+        Num total = s::cast(x[0], whole);
+        if (rightSums)
+          total = total - zero * s::cast(x[*rightSums], whole);
+        if (leftSums)
+          total = total - other * s::cast(x[*leftSums], whole);
+        if (leftSums && rightSums)
+          total = total + zero * other * s::constant(body, whole, depth);
+        Num value = s::cast(total, real);
+        for (size_t scale : scales)
+          value = value * s::cast(x[scale], real);
+        if (number != 1)
+          value = value * number;
+        return biasAt ? value + s::cast(x[*biasAt], real) : value;
+      });
+}
+
+Value IntegerProduct::multiplyMatrices(const MatrixCall &call) {
+  if (!findSides(call.left, call.right))
+    return Value();
+  // Weights of four bits have a kernel that reads them in half a byte.
+  if (right.tensor.fitsFourBits())
+    return Value();
+  left.depths = {call.leftDepth()};
+  right.depths = {call.rightDepth()};
+  if (call.hasRowsOfRight)
+    right.positions.assign(2, call.leftRank() - 1);
+  depth = call.depth();
+  bias = call.bias;
+  left.tensor.makeSigned(b);
+  right.tensor.makeSigned(b);
+  if (!fits())
+    return Value();
+  if (left.tensor.hasZero())
+    right.sums = b.tensor(sumsOf(right), i32());
+  if (right.tensor.hasZero())
+    left.sums = b.tensor(sumsOf(left), i32());
+  return finish(call.contract(b, left.tensor.integers, right.tensor.integers));
+}
+
+Value IntegerProduct::multiplyWindows() {
+  FailureOr<Convolution> conv = convolutionOf(op, b);
+  if (failed(conv) || conv->transposed || isDepthwise(*conv) ||
+      !findSides(conv->input.value, conv->weight.value))
+    return Value();
+  for (int64_t dim = 1; dim < conv->input.rank(); ++dim) {
+    left.depths.push_back(dim);
+    right.depths.push_back(dim);
+  }
+  right.positions.assign(conv->weight.rank(), 1);
+  depth = conv->channels() * conv->taps();
+  left.tensor.makeSigned(b);
+  right.tensor.makeSigned(b);
+  if (!fits())
+    return Value();
+  auto isZero = [](int64_t pad) { return pad == 0; };
+  int64_t zero = left.tensor.zeroNumber;
+  if (!llvm::all_of(conv->padding, isZero) &&
+      (left.tensor.zeroTensor || zero < -128 || zero > 127))
+    return refuse("its padding is no byte that is known");
+  if (left.tensor.hasZero())
+    right.sums = b.tensor(sumsOf(right), i32());
+  bias = conv->bias;
+  if (bias)
+    bias.positions = {1};
+  conv->bias = {};
+  conv->input = left.tensor.integers;
+  conv->weight = right.tensor.integers;
+  conv->result = i32();
+  conv->padValue = static_cast<double>(zero);
+  if (right.tensor.hasZero() && !sumWindows(*conv))
+    return refuse("the weight's zero points are not known to be zero");
+  return finish(convolve(b, *conv));
+}
+
+/// The sums of the integers in each window, [N, 1, points...]: those over the
+/// channels, then those over the taps. False for windows that are too large.
+bool IntegerProduct::sumWindows(const Convolution &conv) {
+  if (conv.groups != 1 || !hasFewTaps(conv))
+    return false;
+  Side image{left.tensor, {1}, {}, {}};
+  Convolution sum = conv;
+  sum.input = b.tensor(sumsOf(image), i32());
+  Sizes one = b.sizesOf(conv.weight.value);
+  one[0] = one[1] = b.indexAttr(1);
+  sum.weight = b.tensor(b.fill(one, i32(), 1), i32());
+  sum.sizes[1] = b.indexAttr(1);
+  sum.padValue = conv.padValue * static_cast<double>(conv.channels());
+  left.sums = b.tensor(depthwise(b, sum), i32());
+  return true;
+}
+
+Value IntegerProduct::multiply() {
+  if (op.getOrdered() || op.getNumResults() != 1)
+    return Value();
+  if (op.getCallee() == "convolution")
+    return multiplyWindows();
+  std::optional<MatrixCall> call = MatrixCall::of(b, op);
+  return call ? multiplyMatrices(*call) : Value();
+}
+
+} // namespace
+
+Value multiplyIntegers(LoweringBuilder &b, ir::AtenOp op, std::string &why) {
+  return IntegerProduct(b, op, why).multiply();
+}
+
+} // namespace importer
+} // namespace anabranch

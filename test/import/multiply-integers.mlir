@@ -1,0 +1,63 @@
+// Products of tensors that stand for bytes multiply the bytes.
+// RUN: anabranch-opt %s --anabranch-multiply-integers | FileCheck %s
+
+// The zero point of the input becomes a sum of the weight's columns, which is
+// steady. Bytes without a sign move by 128, and their zero point with them.
+// CHECK-LABEL: func.func @linear
+// CHECK: %[[MOVED:.*]] = linalg.generic {{.*}} ins(%arg0 : tensor<5x8xi8>)
+// CHECK: arith.constant -128 : i8
+// CHECK: %[[COLUMNS:.*]] = linalg.generic {{.*}} ins(%arg1 : tensor<4x8xi8>) outs(%{{.*}} : tensor<4xi32>)
+// CHECK: %[[SUMS:.*]] = linalg.generic {{.*}} ins(%[[MOVED]], %arg1 : tensor<5x8xi8>, tensor<4x8xi8>) outs(%{{.*}} : tensor<5x4xi32>)
+// CHECK: arith.muli
+// CHECK: linalg.generic {{.*}} ins(%[[SUMS]], %{{.*}}, %{{.*}}, %arg3 : tensor<5x4xi32>, tensor<4x1xi32>, tensor<4x1xf32>, tensor<4xf32>)
+// CHECK: arith.constant -35 : i32
+// CHECK-NOT: anabranch.aten "linear"
+func.func @linear(%q: tensor<5x8xi8>,
+    %w: tensor<4x8xi8> {anabranch.constant = "w"},
+    %scale: tensor<4x1xf32> {anabranch.constant = "scale"},
+    %bias: tensor<4xf32>) -> tensor<5x4xf32> {
+  %0 = anabranch.aten "_to_copy"(%q) {device, dtype = f32, layout, memory_format, non_blocking = false, pin_memory, self = #anabranch.operand<0>} {unsignedOperands = array<i64: 0>} : (tensor<5x8xi8>) -> tensor<5x8xf32>
+  %1 = anabranch.aten "sub.Tensor"(%0) {alpha = 1 : i64, other = 93 : i64, self = #anabranch.operand<0>} : (tensor<5x8xf32>) -> tensor<5x8xf32>
+  %2 = anabranch.aten "mul.Tensor"(%1) {other = 0.5 : f64, self = #anabranch.operand<0>} : (tensor<5x8xf32>) -> tensor<5x8xf32>
+  %3 = anabranch.aten "mul.Tensor"(%w, %scale) {other = #anabranch.operand<1>, self = #anabranch.operand<0>} : (tensor<4x8xi8>, tensor<4x1xf32>) -> tensor<4x8xf32>
+  %4 = anabranch.aten "linear"(%bias, %2, %3) {bias = #anabranch.operand<0>, input = #anabranch.operand<1>, weight = #anabranch.operand<2>} : (tensor<4xf32>, tensor<5x8xf32>, tensor<4x8xf32>) -> tensor<5x4xf32>
+  return %4 : tensor<5x4xf32>
+}
+
+// The padding of a convolution is the zero point. The weight's own zero points
+// are frozen zeros.
+// CHECK-LABEL: func.func @convolution
+// CHECK: %[[ZERO:.*]] = arith.constant 7 : i8
+// CHECK: linalg.fill ins(%[[ZERO]] : i8)
+// CHECK: arith.muli
+// CHECK-NOT: anabranch.aten "convolution"
+func.func @convolution(%q: tensor<1x3x6x6xi8>,
+    %w: tensor<4x3x3x3xi8> {anabranch.constant = "w"},
+    %zeros: tensor<4x1x1x1xi64> {anabranch.constant = "zeros", anabranch.range = array<i64: 0, 0>}) -> tensor<1x4x6x6xf32> {
+  %0 = anabranch.aten "_to_copy"(%q) {device, dtype = f32, layout, memory_format, non_blocking = false, pin_memory, self = #anabranch.operand<0>} : (tensor<1x3x6x6xi8>) -> tensor<1x3x6x6xf32>
+  %1 = anabranch.aten "sub.Tensor"(%0) {alpha = 1 : i64, other = 7 : i64, self = #anabranch.operand<0>} : (tensor<1x3x6x6xf32>) -> tensor<1x3x6x6xf32>
+  %2 = anabranch.aten "_to_copy"(%w) {device, dtype = f32, layout, memory_format, non_blocking = false, pin_memory, self = #anabranch.operand<0>} : (tensor<4x3x3x3xi8>) -> tensor<4x3x3x3xf32>
+  %3 = anabranch.aten "sub.Tensor"(%2, %zeros) {alpha = 1 : i64, other = #anabranch.operand<1>, self = #anabranch.operand<0>} : (tensor<4x3x3x3xf32>, tensor<4x1x1x1xi64>) -> tensor<4x3x3x3xf32>
+  %4 = anabranch.aten "convolution"(%1, %3) {bias, dilation = [1, 1], groups = 1 : i64, input = #anabranch.operand<0>, output_padding = [0, 0], padding = [1, 1], stride = [1, 1], transposed = false, weight = #anabranch.operand<1>} : (tensor<1x3x6x6xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x6x6xf32>
+  return %4 : tensor<1x4x6x6xf32>
+}
+
+// A scale that changes along the depth, and a zero point that is no integer.
+// CHECK-LABEL: func.func @scaled_along_depth
+// CHECK: anabranch.aten "linear"
+// CHECK-LABEL: func.func @no_integer
+// CHECK: anabranch.aten "linear"
+func.func @scaled_along_depth(%q: tensor<5x8xi8>, %w: tensor<4x8xi8>,
+    %scale: tensor<8xf32>) -> tensor<5x4xf32> {
+  %0 = anabranch.aten "mul.Tensor"(%q) {other = 0.5 : f64, self = #anabranch.operand<0>} : (tensor<5x8xi8>) -> tensor<5x8xf32>
+  %1 = anabranch.aten "mul.Tensor"(%w, %scale) {other = #anabranch.operand<1>, self = #anabranch.operand<0>} : (tensor<4x8xi8>, tensor<8xf32>) -> tensor<4x8xf32>
+  %2 = anabranch.aten "linear"(%0, %1) {bias, input = #anabranch.operand<0>, weight = #anabranch.operand<1>} : (tensor<5x8xf32>, tensor<4x8xf32>) -> tensor<5x4xf32>
+  return %2 : tensor<5x4xf32>
+}
+func.func @no_integer(%q: tensor<5x8xi8>, %w: tensor<4x8xi8>) -> tensor<5x4xf32> {
+  %0 = anabranch.aten "_to_copy"(%q) {device, dtype = f32, layout, memory_format, non_blocking = false, pin_memory, self = #anabranch.operand<0>} : (tensor<5x8xi8>) -> tensor<5x8xf32>
+  %1 = anabranch.aten "sub.Tensor"(%0) {alpha = 1 : i64, other = 0.25 : f64, self = #anabranch.operand<0>} : (tensor<5x8xf32>) -> tensor<5x8xf32>
+  %2 = anabranch.aten "mul.Tensor"(%w) {other = 0.5 : f64, self = #anabranch.operand<0>} : (tensor<4x8xi8>) -> tensor<4x8xf32>
+  %3 = anabranch.aten "linear"(%1, %2) {bias, input = #anabranch.operand<0>, weight = #anabranch.operand<1>} : (tensor<5x8xf32>, tensor<4x8xf32>) -> tensor<5x4xf32>
+  return %3 : tensor<5x4xf32>
+}

@@ -1,0 +1,249 @@
+"""Products and convolutions of tensors that stand for bytes multiply the bytes. Their
+results are exact but for the last roundings, which float products of dequantised
+tensors are not."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import hypothesis
+import pytest
+import torch
+from checking import exported_for
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.ao.quantization.fx import _decomposed  # noqa: F401 - registers operators
+from torch.nn import functional as F
+
+import anabranch
+
+q = torch.ops.quantized_decomposed
+TARGETS = ["avx2", "avxvnni", "avx512", "avx512vnni", "amx"]
+I8 = (-128, 127, torch.int8)
+U8 = (0, 255, torch.uint8)
+UNIT = {torch.float32: 2**-24, torch.bfloat16: 2**-8, torch.float16: 2**-11}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One product. `x` has the first shape and `w` the second, whose first dimension
+    has a scale for each index."""
+
+    kind: str  # linear, mm, addmm, bmm, conv
+    x: tuple[int, ...]
+    w: tuple[int, ...]
+    unsigned: bool = True
+    x_zero: str = "number"  # none, number, tensor, rows
+    w_zero: str = "zeros"  # none, zeros, mixed
+    bias: bool = True
+    dtype: torch.dtype = torch.float32
+    how: tuple[tuple[str, int], ...] = ()  # stride, padding, dilation, groups
+
+    @property
+    def points(self) -> int:
+        return len(self.x) - 2
+
+
+class Product(nn.Module):
+    def __init__(self, case: Case) -> None:
+        super().__init__()
+        self.case = case
+        channels = case.w[0]
+        # Integers whose sum is far from zero make products cancel.
+        weight = torch.randint(-128, 128, case.w, dtype=torch.int8)
+        self.register_buffer("weight", weight)
+        self.register_buffer("scales", torch.rand(channels) / 50 + 0.001)
+        mixed = torch.randint(-20, 20, (channels,))
+        self.register_buffer(
+            "zeros", mixed if case.w_zero == "mixed" else torch.zeros_like(mixed)
+        )
+        self.register_buffer("x_scale", torch.tensor([0.037], dtype=torch.double))
+        self.register_buffer("x_zero", torch.tensor([93]))
+        bias = torch.randn(channels).to(case.dtype) if case.bias else None
+        self.register_buffer("bias", bias)
+
+    def left(self, x: torch.Tensor) -> torch.Tensor:
+        case, span = self.case, U8 if self.case.unsigned else I8
+        more = {"out_dtype": case.dtype}
+        if case.x_zero == "tensor":
+            found = self.x_scale, self.x_zero
+            return q.dequantize_per_tensor.tensor(x, *found, *span, **more)
+        if case.x_zero == "rows":
+            rows = x.shape[:-1] + (1,)
+            scale = torch.linspace(0.01, 0.03, rows.numel()).reshape(rows)
+            zero = torch.arange(rows.numel()).reshape(rows) % 120
+            return ((x.to(torch.float32) - zero) * scale).to(case.dtype)
+        zero = {"none": 0, "number": 93 if case.unsigned else -17}[case.x_zero]
+        return q.dequantize_per_tensor(x, 0.037, zero, *span, **more)
+
+    def right(self) -> torch.Tensor:
+        zeros = None if self.case.w_zero == "none" else self.zeros
+        more = {"out_dtype": self.case.dtype}
+        return q.dequantize_per_channel(self.weight, self.scales, zeros, 0, *I8, **more)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        case, left, right = self.case, self.left(x), self.right()
+        return product(case, left, right, self.bias)
+
+
+def product(case: Case, left, right, bias) -> torch.Tensor:
+    if case.kind == "linear":
+        return F.linear(left, right, bias)
+    if case.kind == "conv":
+        convolve = (F.conv1d, F.conv2d, F.conv3d)[case.points - 1]
+        return convolve(left, right, bias, **dict(case.how))
+    if case.kind == "bmm":
+        return torch.bmm(left, left.transpose(1, 2))
+    return left @ right.t() + (0 if bias is None else bias)
+
+
+def exact(module: Product, x: torch.Tensor, absolute: bool = False) -> torch.Tensor:
+    """The result without bias in float64, or that of absolute values."""
+    case = module.case
+    if case.x_zero == "rows":
+        rows = x.shape[:-1] + (1,)
+        scale = torch.linspace(0.01, 0.03, rows.numel()).reshape(rows).double()
+        zero = torch.arange(rows.numel()).reshape(rows) % 120
+    else:
+        scale = 0.037
+        known = {"none": 0, "tensor": 93, "number": 93 if case.unsigned else -17}
+        zero = known[case.x_zero]
+    left = (x.double() - zero) * scale
+    shape = (-1,) + (1,) * (len(case.w) - 1)
+    zeros = 0 if case.w_zero == "none" else module.zeros.reshape(shape)
+    right = (module.weight.double() - zeros) * module.scales.double().reshape(shape)
+    if absolute:
+        left, right = left.abs(), right.abs()
+    return product(case, left, right, None)
+
+
+def multiplies_integers(case: Case, freeze: bool) -> bool:
+    """Whether the compiler knows enough to do so. Elsewhere products stay floats."""
+    if case.kind != "conv":
+        return True
+    how = dict(case.how)
+    groups = how.get("groups", 1)
+    is_depthwise = groups > 1 and case.w[1] == 1 and case.w[0] == groups
+    knows_padding = freeze or case.x_zero != "tensor" or not how.get("padding")
+    knows_zeros = case.w_zero == "none" or (freeze and case.w_zero == "zeros")
+    return not is_depthwise and knows_padding and (knows_zeros or groups == 1)
+
+
+def check(
+    module: Product, x: torch.Tensor, found: torch.Tensor, of_integers: bool = True
+) -> None:
+    """Results of integers have the error of a few roundings, however much products
+    cancel."""
+    expected = exact(module, x)
+    sizes = expected.abs() if of_integers else exact(module, x, absolute=True)
+    if module.bias is not None and module.case.kind != "bmm":
+        bias = module.bias.double()
+        if module.case.kind == "conv":
+            bias = bias.reshape((-1,) + (1,) * module.case.points)
+        expected, sizes = expected + bias, sizes + bias.abs()
+    unit = UNIT[module.case.dtype]
+    allowed = unit * (expected.abs() + 2**-14)
+    allowed += (6 * 2**-24 if of_integers else 4 * unit) * sizes
+    wrong = (found.double() - expected).abs() > allowed
+    assert found.dtype == module.case.dtype
+    assert not wrong.any(), (module.case, wrong.nonzero()[:4])
+
+
+def sample(case: Case) -> torch.Tensor:
+    low, high, dtype = U8 if case.unsigned else I8
+    return torch.randint(low, high + 1, case.x, dtype=dtype)
+
+
+CASES = [
+    Case("linear", (5, 96), (40, 96)),
+    Case("linear", (2, 7, 70), (33, 70), unsigned=False, w_zero="none"),
+    Case("linear", (130, 64), (48, 64), x_zero="tensor", w_zero="mixed"),
+    Case("linear", (9, 64), (64, 64), x_zero="rows", dtype=torch.bfloat16),
+    Case("mm", (6, 36), (20, 36), bias=False),
+    Case("addmm", (6, 36), (20, 36), x_zero="none"),
+    Case("bmm", (3, 10, 40), (1, 1), w_zero="none", bias=False),
+    Case("conv", (2, 3, 9, 9), (16, 3, 3, 3), how=(("padding", 1),)),
+    Case("conv", (1, 24, 7, 8), (24, 24, 3, 3), how=(("padding", 2), ("stride", 2))),
+    Case("conv", (2, 32, 6, 6), (40, 32, 1, 1), unsigned=False),
+    Case("conv", (1, 16, 9, 9), (24, 8, 3, 3), how=(("groups", 2), ("padding", 1))),
+    Case("conv", (1, 8, 11), (16, 8, 5), how=(("padding", 2), ("dilation", 2))),
+    Case("conv", (1, 8, 5, 6, 7), (16, 8, 3, 3, 3), how=(("padding", 1),)),
+    Case("conv", (1, 16, 8, 8), (16, 16, 3, 3), w_zero="mixed", how=(("padding", 1),)),
+    Case("conv", (2, 16, 8, 8), (32, 16, 3, 3), dtype=torch.float16),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("options", [{"freeze": True}, {}, {"watch": False}], ids=str)
+def test_products(case: Case, options) -> None:
+    module, x = Product(case).eval(), sample(case)
+    with torch.no_grad():
+        compiled = anabranch.compile(module, fullgraph=True, **options)
+        of_integers = multiplies_integers(case, "freeze" in options)
+        check(module, x, compiled(x), of_integers)
+        # Zero points that change count from the next call on.
+        module.zeros.fill_(3)
+        check(module, x, compiled(x), of_integers and dict(case.how).get("groups") != 2)
+    assert anabranch.counters.fallback_calls == 0
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("number", [0, 2, 3, 7, 8, 9, 13])
+def test_targets(target: str, number: int, tmp_path: Path) -> None:
+    module, x = Product(CASES[number]).eval(), sample(CASES[number])
+    with torch.no_grad():
+        check(module, x, exported_for(target, module, (x,), tmp_path / "package")(x))
+
+
+sizes = st.integers(1, 70)
+
+
+@st.composite
+def products(draw) -> Case:
+    common = {
+        "unsigned": draw(st.booleans()),
+        "w_zero": draw(st.sampled_from(["none", "zeros", "mixed"])),
+        "bias": draw(st.booleans()),
+        "dtype": draw(st.sampled_from(list(UNIT))),
+    }
+    if draw(st.booleans()):
+        depth = draw(st.integers(2, 300))
+        x = (*draw(st.lists(st.integers(1, 9), min_size=1, max_size=2)), depth)
+        zero = draw(st.sampled_from(["none", "number", "tensor", "rows"]))
+        return Case("linear", x, (draw(sizes), depth), x_zero=zero, **common)
+    points, groups = draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 2]))
+    channels, filters = draw(st.integers(1, 20)), draw(st.integers(1, 20))
+    window = draw(st.lists(st.integers(1, 3), min_size=points, max_size=points))
+    how = {
+        "groups": groups,
+        "stride": draw(st.integers(1, 2)),
+        "padding": draw(st.integers(0, 2)),
+        "dilation": draw(st.integers(1, 2)),
+    }
+    image = draw(st.lists(st.integers(5, 9), min_size=points, max_size=points))
+    zero = draw(st.sampled_from(["none", "number", "tensor"]))
+    return Case(
+        "conv",
+        (draw(st.integers(1, 2)), channels * groups, *image),
+        (filters * groups, channels, *window),
+        x_zero=zero,
+        how=tuple(how.items()),
+        **common,
+    )
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@hypothesis.given(case=products(), freeze=st.booleans(), seed=st.integers(0, 99))
+def test_any_product(case: Case, freeze: bool, seed: int) -> None:
+    torch.manual_seed(seed)
+    module, x = Product(case).eval(), sample(case)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        found = anabranch.compile(module, fullgraph=True, freeze=freeze)(x)
+    check(module, x, found, multiplies_integers(case, freeze))
