@@ -47,6 +47,7 @@ private:
   Side left, right;
   Operand bias;
   int64_t depth = 0;
+  bool areMultiplied = false; ///< the right sums, by the left zero point
 
   DType i32() const { return DType::integer(b.context(), 32); }
 
@@ -56,6 +57,7 @@ private:
   bool findSides(Value first, Value second);
   bool fits();
   Value sumsOf(const Side &side);
+  void sumRight();
   Operand columnScale();
   Value finish(Value sums);
   Value refuse(StringRef reason) {
@@ -107,6 +109,22 @@ Value IntegerProduct::sumsOf(const Side &side) {
       {integers}, b.sizesOf(integers.value), side.depths, Combine::Add, i32(),
       [&](Body &, ArrayRef<Num> x) { return s::cast(x[0], i32()); });
   return b.unsqueeze(sums, side.depths);
+}
+
+/// Makes the sums of the right operand's columns, if the zero point of the left
+/// one needs them. Multiplied by a zero point that is a number, they are all
+/// that it needs.
+void IntegerProduct::sumRight() {
+  if (!left.tensor.hasZero())
+    return;
+  right.sums = b.tensor(sumsOf(right), i32());
+  if (left.tensor.zeroTensor || right.tensor.hasZero())
+    return;
+  int64_t zero = left.tensor.zeroNumber;
+  right.sums.value = b.elementwiseMixed(
+      {right.sums}, i32(), b.sizesOf(right.sums.value),
+      [&](Body &, ArrayRef<Num> x) { return x[0] * x[0].constant(zero); });
+  areMultiplied = true;
 }
 
 /// The scale of the columns with all numbers, made beforehand; none if several
@@ -175,8 +193,10 @@ Value IntegerProduct::finish(Value sums) {
         };
         Num zero = zeroOf(left, leftZero), other = zeroOf(right, rightZero);
         Num total = s::cast(x[0], whole);
-        if (rightSums)
-          total = total - zero * s::cast(x[*rightSums], whole);
+        if (rightSums) {
+          Num columns = s::cast(x[*rightSums], whole);
+          total = total - (areMultiplied ? columns : zero * columns);
+        }
         if (leftSums)
           total = total - other * s::cast(x[*leftSums], whole);
         if (leftSums && rightSums)
@@ -206,8 +226,7 @@ Value IntegerProduct::multiplyMatrices(const MatrixCall &call) {
   right.tensor.makeSigned(b);
   if (!fits())
     return Value();
-  if (left.tensor.hasZero())
-    right.sums = b.tensor(sumsOf(right), i32());
+  sumRight();
   if (right.tensor.hasZero())
     left.sums = b.tensor(sumsOf(left), i32());
   return finish(call.contract(b, left.tensor.integers, right.tensor.integers));
@@ -233,8 +252,7 @@ Value IntegerProduct::multiplyWindows() {
   if (!llvm::all_of(conv->padding, isZero) &&
       (left.tensor.zeroTensor || zero < -128 || zero > 127))
     return refuse("its padding is no byte that is known");
-  if (left.tensor.hasZero())
-    right.sums = b.tensor(sumsOf(right), i32());
+  sumRight();
   bias = conv->bias;
   if (bias)
     bias.positions = {1};

@@ -31,7 +31,8 @@ Grouping::Grouping(func::FuncOp main) {
   for (Operation &op : block)
     kinds[&op] = classify(&op);
   for (Operation &op : block)
-    if (isPaddingOfWindows(&op) || analysis::isPaddingOfTaps(&op))
+    if (isPaddingOfWindows(&op) || analysis::isPaddingOfTaps(&op) ||
+        isWideningOfBytes(&op))
       kinds[&op] = OpKind::Cloned;
   for (Operation &op : block)
     if (kinds[&op] == OpKind::Fallback || kinds[&op] == OpKind::Return)

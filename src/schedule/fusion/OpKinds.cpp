@@ -12,6 +12,8 @@
 #include "ir/Anabranch.h"
 #include "ir/Layout.h"
 #include "ir/QuantizedWeight.h"
+#include "ir/SteadyInput.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -92,6 +94,69 @@ bool isPaddingOfWindows(Operation *op) {
          !op->use_empty() && llvm::all_of(op->getUsers(), [](Operation *user) {
            return ir::isMarkedWindows(user);
          });
+}
+
+/// The tensor behind reshapes.
+static Value withoutReshapes(Value tensor) {
+  while (isReshape(tensor.getDefiningOp()))
+    tensor = tensor.getDefiningOp()->getOperand(0);
+  return tensor;
+}
+
+/// Whether the operator converts, shifts and scales each element of its only
+/// operand by constants, into floats.
+static bool isAffineStep(linalg::GenericOp op) {
+  constexpr int64_t mostOperations = 4;
+  if (!op || ir::isMarkedStored(op) || op.getNumReductionLoops() != 0 ||
+      op.getNumDpsInputs() != 1 || op.getNumResults() != 1 ||
+      !llvm::all_of(op.getIndexingMapsArray(),
+                    [](AffineMap map) { return map.isIdentity(); }))
+    return false;
+  auto result = cast<RankedTensorType>(op.getResult(0).getType());
+  int64_t count = 0;
+  for (Operation &inner : op.getBody()->without_terminator()) {
+    count += inner.hasTrait<OpTrait::ConstantLike>() ? 0 : 1;
+    if (!isa<arith::ConstantOp, arith::SIToFPOp, arith::UIToFPOp, arith::ExtFOp,
+             arith::TruncFOp, arith::AddFOp, arith::SubFOp, arith::MulFOp>(
+            inner))
+      return false;
+  }
+  return isa<FloatType>(result.getElementType()) && count > 0 &&
+         count <= mostOperations;
+}
+
+/// Whether a tensor of floats is made of bytes that calls compute, in a few
+/// steps.
+static bool comesFromBytes(linalg::GenericOp op, int64_t steps = 1) {
+  constexpr int64_t mostSteps = 4;
+  Value source = withoutReshapes(op.getDpsInputOperand(0)->get());
+  auto step = source.getDefiningOp<linalg::GenericOp>();
+  if (step && isAffineStep(step))
+    return steps < mostSteps && comesFromBytes(step, steps + 1);
+  auto argument = dyn_cast<BlockArgument>(source);
+  auto main = dyn_cast<func::FuncOp>(source.getParentBlock()->getParentOp());
+  return cast<RankedTensorType>(source.getType())
+             .getElementType()
+             .isInteger(8) &&
+         !(argument && main && ir::isSteady(main, argument.getArgNumber()));
+}
+
+/// Whether all readers of a tensor work element by element.
+static bool goesToPointwise(Value tensor) {
+  return llvm::all_of(tensor.getUsers(), [](Operation *user) {
+    if (isReshape(user))
+      return goesToPointwise(user->getResult(0));
+    auto generic = dyn_cast<linalg::GenericOp>(user);
+    if (generic && isAffineStep(generic))
+      return goesToPointwise(generic.getResult(0));
+    return classify(user) == OpKind::Pointwise;
+  });
+}
+
+bool isWideningOfBytes(Operation *op) {
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  return generic && isAffineStep(generic) && comesFromBytes(generic) &&
+         goesToPointwise(generic.getResult(0));
 }
 
 bool readsWindows(Operation *op) {

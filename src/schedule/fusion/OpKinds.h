@@ -41,6 +41,11 @@ OpKind classify(mlir::Operation *op);
 /// convolution reads the zeros in place, without a padded copy.
 bool isPaddingOfWindows(mlir::Operation *op);
 
+/// True for a function of bytes, element by element, of a few operations, whose
+/// results are wider than bytes and go to pointwise operators only. Reading the
+/// bytes again takes less time than storing and reading the results.
+bool isWideningOfBytes(mlir::Operation *op);
+
 /// True if an operand is a view of the windows of an image. The operator then
 /// reads each point of the image several times.
 bool readsWindows(mlir::Operation *op);

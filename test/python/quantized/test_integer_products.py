@@ -247,3 +247,58 @@ def test_any_product(case: Case, freeze: bool, seed: int) -> None:
     with torch.no_grad():
         found = anabranch.compile(module, fullgraph=True, freeze=freeze)(x)
     check(module, x, found, multiplies_integers(case, freeze))
+
+
+class Residual(nn.Module):
+    """Quantised convolutions as PT2E writes them, whose bytes have several readers."""
+
+    def __init__(self, readers: str) -> None:
+        super().__init__()
+        self.readers = readers
+        shapes = [(16, 16, 3, 3), (16, 16, 1, 1)]
+        self.products = nn.ModuleList(
+            Product(Case("conv", (1,), shape, w_zero="none")) for shape in shapes
+        )
+
+    def rounded(self, x: torch.Tensor) -> torch.Tensor:
+        return q.quantize_per_tensor(x, 0.037, 93, *U8)
+
+    def floats(self, x: torch.Tensor) -> torch.Tensor:
+        return q.dequantize_per_tensor(x, 0.037, 93, *U8)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        first, second = self.products
+        start = self.floats(self.rounded(x))
+        inner = F.conv2d(start, first.right() / 100, first.bias, padding=1)
+        bytes_ = self.rounded(inner.relu() + start)
+        floats = self.floats(bytes_)
+        outer = F.conv2d(floats, second.right() / 100, second.bias)
+        results = [outer + floats]
+        if "mean" in self.readers:
+            results.append(floats.mean((2, 3)))
+        if "result" in self.readers:
+            results += [floats, bytes_]
+        if "pool" in self.readers:
+            results.append(F.max_pool2d(floats, 3, 1, 1) * 2)
+        if "cat" in self.readers:
+            results.append(torch.cat([floats, outer], 1))
+        if "call" in self.readers:
+            results.append(torch.special.i1(floats))
+        return tuple(results)
+
+
+@pytest.mark.parametrize(
+    "readers", ["none", "mean", "result", "pool", "cat", "call", "mean result pool cat"]
+)
+@pytest.mark.parametrize("freeze", [False, True])
+def test_bytes_with_several_readers(readers: str, freeze: bool) -> None:
+    module, x = Residual(readers).eval(), torch.randn(2, 16, 9, 9)
+    with torch.no_grad():
+        expected = module(x)
+        found = anabranch.compile(module, freeze=freeze)(x)
+    for got, want in zip(found, expected, strict=True):
+        # Sums that round to another byte are rare, and the bytes neighbours.
+        distance = (got.double() - want.double()).abs()
+        assert got.dtype == want.dtype
+        assert (distance > 1e-4 * (want.double().abs() + 1)).double().mean() < 0.01
+        assert distance.max() < 1.01
