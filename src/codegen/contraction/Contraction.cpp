@@ -526,7 +526,7 @@ Type Contraction::narrow() const {
 bool Contraction::multipliesInt8() const {
   Type type = narrow();
   return type && type.isInteger(8) && element.isInteger(32) &&
-         isa<arith::ExtSIOp>(left.cast) && isa<arith::ExtSIOp>(right.cast);
+         !(left.isUnsigned() && right.isUnsigned());
 }
 
 std::optional<Contraction> Contraction::match(linalg::GenericOp op,

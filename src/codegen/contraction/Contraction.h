@@ -18,6 +18,7 @@
 
 #include "codegen/contraction/ImageWindows.h"
 #include "codegen/emit/Epilogue.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 #include <string>
@@ -38,6 +39,10 @@ struct Panels {
 struct ContractionOperand {
   unsigned number;                 ///< operand of the generic
   mlir::Operation *cast = nullptr; ///< widening in the body, or null
+  /// Whether the widening takes the elements as unsigned.
+  bool isUnsigned() const {
+    return mlir::isa_and_nonnull<mlir::arith::ExtUIOp>(cast);
+  }
   /// The element type in memory, if the operand is one argument seen through
   /// views: reading an element again then costs only a load. Else null.
   mlir::Type memory;
@@ -96,7 +101,8 @@ struct Contraction {
   /// The type from which both operands are widened; null if they are not, or
   /// differ.
   mlir::Type narrow() const;
-  /// True if the product multiplies signed bytes and sums them in i32.
+  /// True if the product multiplies bytes, of which one operand's may be
+  /// unsigned, and sums them in i32.
   bool multipliesInt8() const;
 
   /// The loops and operands of a generic, without how the operands are read.

@@ -190,10 +190,15 @@ WordProduct::Pairs choosePairs(const Contraction &contraction,
   return dots ? WordProduct::Pairs::Dot : WordProduct::Pairs::Split;
 }
 
+Int8Dot dotsOf(const Contraction &contraction, const TargetInfo &target) {
+  return Int8Dot::of(target, contraction.left.isUnsigned(),
+                     contraction.right.isUnsigned());
+}
+
 /// Sets what a word holds and how words are multiplied.
 void chooseWord(const Contraction &contraction, const TargetInfo &target,
                 GemmBlocking &blocking) {
-  blocking.int8 = Int8Dot::of(target);
+  blocking.int8 = dotsOf(contraction, target);
   blocking.pairs = choosePairs(contraction, target);
   blocking.kPack = 1;
   if (target.avx2 && contraction.multipliesInt8())
@@ -468,6 +473,7 @@ static GemmBlocking blockingOf(const AmxBlocking &amx,
   blocking.usesAmx = true;
   blocking.lanes = target.lanes(contraction.element.getIntOrFloatBitWidth());
   blocking.kPack = amx.kPack;
+  blocking.int8 = dotsOf(contraction, target);
   blocking.parts = amx.parts;
   blocking.scaledDepth = amx.scaledDepth;
   blocking.rows = AmxBlock::rows;

@@ -114,6 +114,15 @@ void AmxEmitter::copyRightTail(const Depths &depths) {
 // The loops
 //===----------------------------------------------------------------------===//
 
+static AmxShape::Product productOf(const GemmBlocking &blocking) {
+  using Product = AmxShape::Product;
+  if (!blocking.multipliesInt8())
+    return Product::BF16;
+  if (blocking.int8.leftIsUnsigned)
+    return Product::LeftUnsigned;
+  return blocking.int8.rightIsUnsigned ? Product::RightUnsigned : Product::Int8;
+}
+
 AmxShape AmxEmitter::shape() const {
   const GemmBlocking &blocking = gemm.blocking;
   auto rows = gemm.contraction.knownSize(gemm.contraction.rows);
@@ -121,9 +130,7 @@ AmxShape AmxEmitter::shape() const {
       std::min(rows.value_or(blocking.rowsPerTile), blocking.rowsPerTile);
   if (blocking.patch)
     most = blocking.patch->numbers();
-  return {blocking.multipliesInt8() ? AmxShape::Product::Int8
-                                    : AmxShape::Product::BF16,
-          blocking.vectors,
+  return {productOf(blocking), blocking.vectors,
           /*isTall=*/most > AmxBlock::rows / 2,
           /*reusesRight=*/most > AmxBlock::rows, blocking.columns(),
           blocking.panelWidth,

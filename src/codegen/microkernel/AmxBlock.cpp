@@ -130,11 +130,24 @@ void AmxBlock::clear() {
       call("tilezero", {number(firstSum + 2 * i + j)});
 }
 
+static StringRef instructionOf(AmxShape::Product product) {
+  switch (product) {
+  case AmxShape::Product::BF16:
+    return "tdpbf16ps";
+  case AmxShape::Product::Int8:
+    return "tdpbssd";
+  case AmxShape::Product::LeftUnsigned:
+    return "tdpbusd";
+  case AmxShape::Product::RightUnsigned:
+    return "tdpbsud";
+  }
+  llvm_unreachable("all products have an instruction");
+}
+
 void AmxBlock::multiply(int64_t left, int64_t right) {
-  StringRef name =
-      shape.product == AmxShape::Product::BF16 ? "tdpbf16ps" : "tdpbssd";
-  call(name, {number(firstSum + 2 * left + right), number(firstLeft + left),
-              number(firstRight + right)});
+  call(instructionOf(shape.product),
+       {number(firstSum + 2 * left + right), number(firstLeft + left),
+        number(firstRight + right)});
 }
 
 /// An operand that is read again soon stays in the first-level cache; another

@@ -30,7 +30,8 @@ namespace codegen {
 
 /// The properties that all blocks of a product share.
 struct AmxShape {
-  enum class Product { Int8, BF16 };
+  /// Of pairs of bf16, or of bytes: both signed, or one operand's unsigned.
+  enum class Product { BF16, Int8, LeftUnsigned, RightUnsigned };
 
   Product product;
   int64_t vectors;   ///< of a block: 1 or 2

@@ -1,13 +1,13 @@
-//===- Int8Dot.h - products of signed bytes ---------------------*- C++ -*-===//
+//===- Int8Dot.h - products of bytes ----------------------------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 //
-// A word is four signed bytes, neighbours along the depth. Each kind adds the
-// four products of two words to a 32-bit sum exactly: none uses an instruction
-// that saturates.
+// A word is four bytes, neighbours along the depth. The bytes of one operand
+// may be unsigned, not those of both. Each kind adds the four products of two
+// words to a 32-bit sum exactly: none uses an instruction that saturates.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,20 +24,23 @@ struct Int8Dot {
   enum class Kind {
     /// vpmaddwd of the even bytes and of the odd ones, widened to 16 bits.
     Widened,
-    /// vpdpbusd, whose first factor is unsigned: the right bytes plus 128. The
-    /// sums of a row start at its zero-point compensation, -128 times the sum
-    /// of its left bytes.
-    Unsigned,
+    /// vpdpbusd of two signed operands. Its first factor is unsigned: the right
+    /// bytes plus 128. The sums of a row start at its zero-point compensation,
+    /// -128 times the sum of its left bytes.
+    Moved,
+    Mixed,  ///< vpdpbusd of an unsigned and a signed operand
     Signed, ///< vpdpbssd
   };
 
   Kind kind = Kind::Widened;
   int64_t lanes = 8; ///< words of a vector: 8 or 16
+  bool leftIsUnsigned = false, rightIsUnsigned = false;
 
-  static Int8Dot of(const TargetInfo &target);
+  static Int8Dot of(const TargetInfo &target, bool leftIsUnsigned = false,
+                    bool rightIsUnsigned = false);
 
   /// Whether sums start at a zero-point compensation instead of zero.
-  bool needsCompensation() const { return kind == Kind::Unsigned; }
+  bool needsCompensation() const { return kind == Kind::Moved; }
 
   /// Vectors of words in the form that `add` takes, made once for all their
   /// uses.
@@ -55,7 +58,7 @@ struct Int8Dot {
 
 private:
   mlir::Value splat(LaneBuilder &builder, int32_t word) const;
-  Factor widen(LaneBuilder &builder, mlir::Value words) const;
+  Factor widen(LaneBuilder &builder, mlir::Value words, bool isUnsigned) const;
 };
 
 } // namespace codegen

@@ -7,7 +7,7 @@
 //
 // A word is as large as an accumulator. It holds one element, or several
 // narrower ones that are neighbours along the depth. Their number is the K-pack
-// (VNNI) factor: two bf16 or four signed bytes. Multiplying two words adds the
+// (VNNI) factor: two bf16 or four bytes. Multiplying two words adds the
 // products of all their elements to one sum.
 //
 //===----------------------------------------------------------------------===//
@@ -23,7 +23,7 @@ namespace anabranch {
 namespace codegen {
 
 struct WordProduct {
-  /// Set if a word is four signed bytes.
+  /// Set if a word is four bytes.
   std::optional<Int8Dot> int8 = std::nullopt;
   /// How words of two bf16 are multiplied, if words are pairs.
   enum class Pairs {

@@ -19,6 +19,8 @@ using namespace anabranch::codegen;
 
 namespace {
 
+bool areBytes(const std::string &type) { return type == "i8" || type == "u8"; }
+
 /// A convolution of images with channels last by a weight in panels.
 struct Convolution {
   const char *name;
@@ -70,8 +72,11 @@ struct Convolution {
   /// The product of its windows and its weight.
   GemmCase product(const char *type) const {
     int64_t kPack = std::string(type) == "bf16" ? 2 : 1;
-    if (std::string(type) == "i8")
+    if (areBytes(type)) {
+      // The weight is signed.
+      type = "i8";
       kPack = 4;
+    }
     return {name, 1,    rows(), filters, depth(), "mk",
             "nk", type, false,  width,   kPack};
   }
@@ -142,16 +147,21 @@ func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
     return std::string(point) + " * " + std::to_string(c.stride) + " + " + tap +
            " * " + std::to_string(c.dilation);
   };
-  bool areBytes = std::string(type) == "i8";
-  std::string sum = areBytes ? "i32" : "f32";
+  bool isUnsigned = std::string(type) == "u8";
+  bool hasBytes = areBytes(type);
+  if (hasBytes)
+    type = "i8";
+  std::string sum = hasBytes ? "i32" : "f32";
   replaceAll(text, "WIDEN",
-             std::string(type) == "f32" ? ""
-                                        : "%a = arith.EXT %x : TYPE to SUM\n"
-                                          "%c = arith.EXT %y : TYPE to SUM");
-  replaceAll(text, "EXT", areBytes ? "extsi" : "extf");
-  replaceAll(text, "MUL", areBytes ? "muli" : "mulf");
-  replaceAll(text, "ADD %", areBytes ? "addi %" : "addf %");
-  replaceAll(text, "ZERO", areBytes ? "0" : "0.0");
+             std::string(type) == "f32"
+                 ? ""
+                 : "%a = arith.LEFT_EXT %x : TYPE to SUM\n"
+                   "%c = arith.EXT %y : TYPE to SUM");
+  replaceAll(text, "LEFT_EXT", isUnsigned ? "extui" : "EXT");
+  replaceAll(text, "EXT", hasBytes ? "extsi" : "extf");
+  replaceAll(text, "MUL", hasBytes ? "muli" : "mulf");
+  replaceAll(text, "ADD %", hasBytes ? "addi %" : "addf %");
+  replaceAll(text, "ZERO", hasBytes ? "0" : "0.0");
   if (std::string(type) == "f32")
     replaceAll(text, "%a, %c", "%x, %y");
   bool hasTaps = c.tapCount() > 1, isVolume = c.isVolume();
@@ -177,7 +187,7 @@ func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
   replaceAll(text, "SOURCE", c.padding ? "%padded : PADDED" : "%image : IMAGE");
   replaceAll(text, "BORDER", c.padding ? border : "");
   replaceAll(text, "OUTSIDE",
-             areBytes ? std::to_string(outsideOfBytes) : "0.0");
+             hasBytes ? std::to_string(outsideOfBytes) : "0.0");
   replaceAll(text, "VIEWS", viewText(product));
   replaceAll(text, "PANELS", panelsType(product));
   replaceAll(text, "RIGHT", tensorType(product, "nk", type));
@@ -342,8 +352,10 @@ TEST_P(BytesOfImagesTest, SumsAreExact) {
     GTEST_SKIP() << "this processor lacks what the target needs";
   GemmCase product = c.product(typeName);
   Numbers image(c.elements(), typeName, 1);
-  Numbers weight(c.filters * c.depth(), typeName, 2);
-  std::vector<double> windows = windowsOf(c, image.values, outsideOfBytes);
+  Numbers weight(c.filters * c.depth(), "i8", 2);
+  bool isUnsigned = std::string(typeName) == "u8";
+  std::vector<double> windows =
+      windowsOf(c, image.values, outsideOfBytes + (isUnsigned ? 256 : 0));
   Guarded imageMemory(image.bytes, GuardedMemory::Side::End);
   Guarded weightMemory(rightBytes(product, weight), GuardedMemory::Side::End);
   GuardedMemory sums(product.m * product.n * sizeof(int32_t),
@@ -444,7 +456,7 @@ INSTANTIATE_TEST_SUITE_P(Bytes, BytesOfImagesTest,
                          testing::Combine(testing::Values("amx", "avx512vnni",
                                                           "avxvnni", "avx512",
                                                           "avx2"),
-                                          testing::Values("i8"),
+                                          testing::Values("i8", "u8"),
                                           testing::ValuesIn(ofBytes())),
                          nameOf);
 

@@ -175,9 +175,9 @@ Value ChannelsLast::run() {
   };
   DType dtype = conv.input.dtype, sumType = accumulatorOf(dtype);
   Sizes sizes = rowsAnd({b.indexAttr(conv.filters())});
-  Value sum =
-      contract(b.builder, b.loc, {columns(), map(true, {k})},
-               {weight(), map(false, {f, k})}, map(true, {f}), sizes, dtype);
+  Value sum = contract(b.builder, b.loc, {columns(), map(true, {k})},
+                       {weight(), map(false, {f, k})}, map(true, {f}), sizes,
+                       dtype, conv.weight.dtype);
   Operand total = b.tensor(sum, sumType);
   Value result;
   if (conv.bias) {

@@ -167,7 +167,7 @@ Value anabranch::importer::convolve(LoweringBuilder &b,
   Value weight = reshape(b.builder, b.loc, conv.weight.value, weightSizes);
   Value sum = contract(b.builder, b.loc, {weight, map({f, k}, 0)},
                        {columns(b, conv, columnSizes), map({0, k, p}, 1)},
-                       map({0, f, p}, 1), sumSizes, dtype);
+                       map({0, f, p}, 1), sumSizes, conv.weight.dtype, dtype);
   Sizes flat = {conv.sizes[0], conv.sizes[1], points};
   Operand total = b.tensor(reshape(b.builder, b.loc, sum, flat), sumType);
   Value result = total.value;

@@ -37,7 +37,8 @@ static Value multiply(LoweringBuilder &b, Operand left, Operand right) {
   Sizes sizes = b.sizesOf(left.value);
   sizes.back() = b.sizeOf(right.value, right.rank() - 1);
   return contract(b.builder, b.loc, {left.value, dims(m, k)},
-                  {right.value, dims(k, n)}, dims(m, n), sizes, left.dtype);
+                  {right.value, dims(k, n)}, dims(m, n), sizes, left.dtype,
+                  right.dtype);
 }
 
 /// The sum in the dtype of the result.
@@ -82,33 +83,12 @@ static Lowered lowerMm(ir::AtenOp op, LoweringBuilder &b) {
   return lowered(rounded(b, multiply(b, left, right), b.resultDType()));
 }
 
-/// x y for unsigned x: (x - 128) y + 128 sum(y), modulo 2^32. Processors
-/// multiply signed bytes.
-static Value multiplyUnsigned(LoweringBuilder &b, Operand left, Operand right) {
-  DType sums = b.resultDType();
-  Operand half = b.number(int64_t(128));
-  auto minus = [](Body &, ArrayRef<Num> x) { return x[0] - x[1]; };
-  Operand moved = b.tensor(b.elementwise({left, half}, sums, right.dtype,
-                                         b.sizesOf(left.value), minus),
-                           right.dtype);
-  Operand products = b.tensor(multiply(b, moved, right), sums);
-  Value columns =
-      b.reduce({right}, b.sizesOf(right.value), {0}, Combine::Add, sums,
-               [&](Body &, ArrayRef<Num> x) { return s::cast(x[0], sums); });
-  return b.elementwise({products, b.tensor(columns, sums), half}, sums, sums,
-                       b.sizesOf(products.value), [](Body &, ArrayRef<Num> x) {
-                         return x[0] + x[1] * x[2];
-                       });
-}
-
 /// Products of bytes in int32. The right operand is signed.
 static Lowered lowerIntMm(ir::AtenOp op, LoweringBuilder &b) {
   Operand left = b.operand("self"), right = b.operand("mat2");
   if (left.dtype.width() != 8 || right.dtype.width() != 8 ||
       right.dtype.isUnsigned)
     return b.refuse("operands that are not int8");
-  if (left.dtype.isUnsigned)
-    return lowered(multiplyUnsigned(b, left, right));
   return lowered(rounded(b, multiply(b, left, right), b.resultDType()));
 }
 

@@ -79,7 +79,8 @@ static bool hasNoElement(Value tensor) {
 }
 
 Value contract(OpBuilder &builder, Location loc, Read left, Read right,
-               AffineMap result, ArrayRef<OpFoldResult> sizes, DType dtype) {
+               AffineMap result, ArrayRef<OpFoldResult> sizes, DType dtype,
+               std::optional<DType> ofRight) {
   DType sum = accumulatorOf(dtype);
   Body outer{builder, loc};
   Value zero = s::constant(outer, sum, int64_t(0)).value;
@@ -89,7 +90,7 @@ Value contract(OpBuilder &builder, Location loc, Read left, Read right,
   if (hasNoElement(left.tensor) || hasNoElement(right.tensor))
     return init;
   Factor first = withoutCopies({left, dtype});
-  Factor second = withoutCopies({right, dtype});
+  Factor second = withoutCopies({right, ofRight.value_or(dtype)});
   left = first.read;
   right = second.read;
   auto generic = builder.create<linalg::GenericOp>(

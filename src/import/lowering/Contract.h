@@ -21,10 +21,12 @@ DType accumulatorOf(DType dtype);
 /// result[...] = sum of left * right over the loops that `result` lacks. Each
 /// operand says where it is read, as a function of the loops. Transposes before
 /// it are folded into these maps, so no transposed copy exists. The result has
-/// the accumulator's dtype.
+/// the accumulator's dtype. The right operand has the same dtype as the left
+/// one, or another one of bytes.
 mlir::Value contract(mlir::OpBuilder &builder, mlir::Location loc, Read left,
                      Read right, mlir::AffineMap result,
-                     llvm::ArrayRef<mlir::OpFoldResult> sizes, DType dtype);
+                     llvm::ArrayRef<mlir::OpFoldResult> sizes, DType dtype,
+                     std::optional<DType> ofRight = std::nullopt);
 
 } // namespace importer
 } // namespace anabranch

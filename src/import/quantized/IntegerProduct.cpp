@@ -56,6 +56,7 @@ private:
   bool sumWindows(const Convolution &conv);
   bool findSides(Value first, Value second);
   bool fits();
+  void makeMultipliable();
   Value sumsOf(const Side &side);
   void sumRight();
   Operand columnScale();
@@ -79,6 +80,13 @@ bool IntegerProduct::findSides(Value first, Value second) {
   return true;
 }
 
+/// Processors multiply unsigned bytes by signed ones, or signed ones.
+void IntegerProduct::makeMultipliable() {
+  if (left.tensor.integers.dtype.isUnsigned &&
+      right.tensor.integers.dtype.isUnsigned)
+    right.tensor.makeSigned(b);
+}
+
 /// Whether the sums of products are exact in 32 bits, corrections included.
 bool IntegerProduct::fits() {
   if (depth == ShapedType::kDynamic) {
@@ -91,7 +99,7 @@ bool IntegerProduct::fits() {
     return false;
   }
   constexpr int64_t mostSum = std::numeric_limits<int32_t>::max();
-  constexpr int64_t mostProduct = 128 * 128;
+  constexpr int64_t mostProduct = 255 * 128;
   auto first = left.tensor.largest(), second = right.tensor.largest();
   // Zero points without bounds are subtracted in f64.
   int64_t most = first && second ? *first * *second : mostProduct;
@@ -222,8 +230,7 @@ Value IntegerProduct::multiplyMatrices(const MatrixCall &call) {
     right.positions.assign(2, call.leftRank() - 1);
   depth = call.depth();
   bias = call.bias;
-  left.tensor.makeSigned(b);
-  right.tensor.makeSigned(b);
+  makeMultipliable();
   if (!fits())
     return Value();
   sumRight();
@@ -243,14 +250,14 @@ Value IntegerProduct::multiplyWindows() {
   }
   right.positions.assign(conv->weight.rank(), 1);
   depth = conv->channels() * conv->taps();
-  left.tensor.makeSigned(b);
-  right.tensor.makeSigned(b);
+  makeMultipliable();
   if (!fits())
     return Value();
   auto isZero = [](int64_t pad) { return pad == 0; };
   int64_t zero = left.tensor.zeroNumber;
+  int64_t least = left.tensor.integers.dtype.isUnsigned ? 0 : -128;
   if (!llvm::all_of(conv->padding, isZero) &&
-      (left.tensor.zeroTensor || zero < -128 || zero > 127))
+      (left.tensor.zeroTensor || zero < least || zero > least + 255))
     return refuse("its padding is no byte that is known");
   sumRight();
   bias = conv->bias;

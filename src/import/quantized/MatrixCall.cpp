@@ -85,10 +85,10 @@ Value MatrixCall::contract(LoweringBuilder &b, const Operand &left,
       dims.insert(dims.begin(), 0);
     return AffineMap::getMultiDimMapWithTargets(loops, dims, b.context());
   };
-  Value sums =
-      importer::contract(b.builder, b.loc, {matrix, map(m, k)},
-                         {right.value, hasRowsOfRight ? map(n, k) : map(k, n)},
-                         map(m, n), flat, left.dtype);
+  AffineMap ofRight = hasRowsOfRight ? map(n, k) : map(k, n);
+  Value sums = importer::contract(b.builder, b.loc, {matrix, map(m, k)},
+                                  {right.value, ofRight}, map(m, n), flat,
+                                  left.dtype, right.dtype);
   return reshape(b.builder, b.loc, sums, sizes);
 }
 

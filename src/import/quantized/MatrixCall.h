@@ -36,7 +36,8 @@ struct MatrixCall {
   llvm::SmallVector<int64_t> positionsOfRight(const Operand &tensor) const;
 
   /// The sums of products, [..., M, N], of tensors in the places of both
-  /// operands. They have one dtype; the result has its accumulator's.
+  /// operands. They have one dtype, or are bytes; the result has its
+  /// accumulator's.
   mlir::Value contract(LoweringBuilder &b, const Operand &left,
                        const Operand &right) const;
 };

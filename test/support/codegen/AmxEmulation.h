@@ -161,8 +161,7 @@ private:
       std::abort();
   }
 
-  /// Signed bytes times bytes of this type.
-  template <typename RightT>
+  template <typename LeftT, typename RightT>
   static void multiplyBytes(Tile &sums, const Tile &left, const Tile &right) {
     checkSizes(sums, left, right);
     for (int i = 0; i < sums.rows; ++i)
@@ -170,7 +169,7 @@ private:
         int32_t sum;
         std::memcpy(&sum, &sums.data[i][4 * j], 4);
         for (int k = 0; k < left.bytes; ++k)
-          sum += int32_t(left.data[i][k]) *
+          sum += int32_t(LeftT(left.data[i][k])) *
                  RightT(right.data[k / 4][4 * j + k % 4]);
         std::memcpy(&sums.data[i][4 * j], &sum, 4);
       }
@@ -246,11 +245,13 @@ private:
       }
       return prefix != none;
     case 0x5e:
-      if (!all.configured || (prefix != f2 && prefix != f3))
+      if (!all.configured || prefix == none)
         return false;
-      (prefix == f2 ? multiplyBytes<int8_t>
-                    : multiplyBytes<uint8_t>)(tile, all.tiles[instruction.rm()],
-                                              all.tiles[instruction.other()]);
+      (prefix == f2 ? multiplyBytes<int8_t, int8_t>
+       : prefix == f3
+           ? multiplyBytes<int8_t, uint8_t>
+           : multiplyBytes<uint8_t, int8_t>)(tile, all.tiles[instruction.rm()],
+                                             all.tiles[instruction.other()]);
       return true;
     case 0x5c:
       if (!all.configured || prefix != f3)
