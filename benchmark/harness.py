@@ -136,7 +136,7 @@ def contender(name: str, work: Workload) -> Callable:
 def deployed(function: Callable, arguments: tuple, **options: Any) -> Callable:
     with tempfile.TemporaryDirectory() as folder:
         anabranch.export(
-            peers.Wrapped(function).eval(),
+            peers.Wrapped(function),
             f"{folder}/model.anb",
             arguments,
             config=anabranch.Config(**options),

@@ -39,6 +39,8 @@ class Wrapped(torch.nn.Module):
     def __init__(self, function: Callable) -> None:
         super().__init__()
         self.function = function
+        # Functions are in this mode. Graphs of torch.export refuse eval().
+        self.training = False
 
     def forward(self, *arguments: torch.Tensor) -> Any:
         return self.function(*arguments)
@@ -48,7 +50,7 @@ def exported(function: Callable, arguments: tuple) -> torch.export.ExportedProgr
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return torch.export.export(Wrapped(function).eval(), arguments)
+        return torch.export.export(Wrapped(function), arguments)
 
 
 def survives(work: Callable[[], object]) -> bool:

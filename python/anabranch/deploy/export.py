@@ -210,6 +210,12 @@ def _is_full(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.numel() > 0
 
 
+def _is_graph(model: torch.nn.Module) -> bool:
+    """Whether torch.export made the module, as PT2E's quantised models are. Its mode is
+    in the graph, and it refuses `eval()`."""
+    return isinstance(model, torch.fx.GraphModule) and "eval" in vars(model)
+
+
 def _program(model: Any, inputs: Any, dynamic_shapes: Any) -> ExportedProgram:
     if isinstance(model, ExportedProgram):
         if dynamic_shapes is not None:
@@ -224,7 +230,7 @@ def _program(model: Any, inputs: Any, dynamic_shapes: Any) -> ExportedProgram:
         raise TypeError(
             "an nn.Module is exported with example inputs: pass a tuple or a dict"
         )
-    if model.training:
+    if model.training and not _is_graph(model):
         raise ValueError("the model is in training mode: call model.eval() first")
     if isinstance(inputs, torch.Tensor):
         inputs = (inputs,)

@@ -213,6 +213,19 @@ def test_an_exported_program_is_taken_as_it_is(tmp_path):
         assert_same(anabranch.load(tmp_path / "p")(x[:2]), model(x[:2]))
 
 
+def test_the_graph_of_an_export_has_no_mode(tmp_path):
+    """PT2E's quantised models are such graphs: they refuse eval()."""
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).eval()
+    x = torch.randn(3, 8)
+    graph = torch.export.export(model, (x,)).module()
+    assert graph.training
+    with pytest.raises(NotImplementedError):
+        graph.eval()
+    anabranch.export(graph, tmp_path / "p", x)
+    with torch.no_grad():
+        assert_same(anabranch.load(tmp_path / "p")(x), model(x))
+
+
 def test_equal_and_derived_sizes_are_checked(tmp_path):
     class Add(nn.Module):
         def forward(self, x, y, z):
