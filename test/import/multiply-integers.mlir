@@ -61,3 +61,15 @@ func.func @no_integer(%q: tensor<5x8xi8>, %w: tensor<4x8xi8>) -> tensor<5x4xf32>
   %3 = anabranch.aten "linear"(%1, %2) {bias, input = #anabranch.operand<0>, weight = #anabranch.operand<1>} : (tensor<5x8xf32>, tensor<4x8xf32>) -> tensor<5x4xf32>
   return %3 : tensor<5x4xf32>
 }
+
+// The operators stay on the stream of the call.
+// CHECK-LABEL: func.func @on_a_stream
+// CHECK: linalg.generic {{.*}} attrs = {anabranch.scope = #anabranch.scope<"x", 0, 1>}
+// CHECK: arith.muli
+// CHECK-NOT: anabranch.aten "mm"
+func.func @on_a_stream(%q: tensor<5x8xi8>, %w: tensor<8x4xi8>) -> tensor<5x4xf32> {
+  %0 = anabranch.aten "mul.Tensor"(%q) {other = 0.5 : f64, self = #anabranch.operand<0>} : (tensor<5x8xi8>) -> tensor<5x8xf32>
+  %1 = anabranch.aten "mul.Tensor"(%w) {other = 0.5 : f64, self = #anabranch.operand<0>} : (tensor<8x4xi8>) -> tensor<8x4xf32>
+  %2 = anabranch.aten "mm"(%0, %1) {mat2 = #anabranch.operand<1>, self = #anabranch.operand<0>} {anabranch.scope = #anabranch.scope<"x", 0, 1>} : (tensor<5x8xf32>, tensor<8x4xf32>) -> tensor<5x4xf32>
+  return %2 : tensor<5x4xf32>
+}

@@ -24,6 +24,7 @@
 #include "import/quantized/IntegerRows.h"
 #include "ir/Explain.h"
 #include "ir/PassBase.h"
+#include "ir/Scope.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -40,7 +41,8 @@ LogicalResult multiplyIntegers(func::FuncOp main) {
   SmallVector<ir::AtenOp> calls;
   main.walk([&](ir::AtenOp op) { calls.push_back(op); });
   for (ir::AtenOp op : calls) {
-    OpBuilder builder(op);
+    ir::ScopeKeeper keeper(op);
+    OpBuilder builder(op, &keeper);
     importer::LoweringBuilder lowering(builder, op);
     std::string why;
     Value product = importer::multiplyIntegers(lowering, op, why);

@@ -12,6 +12,7 @@
 #include "ir/Anabranch.h"
 #include "ir/Layout.h"
 #include "ir/QuantizedWeight.h"
+#include "ir/Scope.h"
 #include "ir/SteadyInput.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -155,8 +156,11 @@ static bool goesToPointwise(Value tensor) {
 
 bool isWideningOfBytes(Operation *op) {
   auto generic = dyn_cast<linalg::GenericOp>(op);
-  return generic && isAffineStep(generic) && comesFromBytes(generic) &&
-         goesToPointwise(generic.getResult(0));
+  // Readers would not come after what the operator waits for.
+  bool hasOrder =
+      !ir::pointsMade.of(op).empty() || !ir::pointsAwaited.of(op).empty();
+  return generic && !hasOrder && isAffineStep(generic) &&
+         comesFromBytes(generic) && goesToPointwise(generic.getResult(0));
 }
 
 bool readsWindows(Operation *op) {
