@@ -27,7 +27,8 @@ import kernels  # noqa: F401
 import models  # noqa: F401
 import overhead  # noqa: F401
 import products  # noqa: F401
-import quantised  # noqa: F401
+import quantised_models.pt2e
+import quantised_models.rounded_rows  # noqa: F401
 import shapes  # noqa: F401
 import starting  # noqa: F401
 import streams  # noqa: F401

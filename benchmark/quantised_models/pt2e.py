@@ -1,6 +1,4 @@
-"""Models that PyTorch's quantisation made: PT2E for x86, and torchao's dynamic
-activations with weights of four bits. The peers get the same graph. torchao has to be
-there."""
+"""Models that PT2E quantised for x86. torchao has to be there."""
 
 from __future__ import annotations
 
@@ -11,18 +9,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from harness import EXPORTED, Row, Workload, case, steady
+from harness import Workload
+from quantised_models.cases import add
 from workloads import resnet18
-
-NAMES = (
-    "eager",
-    "inductor",
-    "openvino",
-    "onnxruntime",
-    "anabranch",
-    "anabranch frozen",
-    EXPORTED,
-)
 
 
 def pt2e(make: Callable[[], Workload], dynamic: bool = False) -> Workload:
@@ -42,21 +31,6 @@ def pt2e(make: Callable[[], Workload], dynamic: bool = False) -> Workload:
     prepared = prepare_pt2e(graph, quantizer)
     prepared(*work.arguments)
     return Workload(convert_pt2e(prepared), work.arguments)
-
-
-def rounded_rows(count: int, width: int = 2048) -> Workload:
-    """Four layers of torchao's Int8DynamicActivationIntxWeightConfig."""
-    from torchao import quantization
-    from torchao.quantization.granularity import PerGroup
-
-    torch.manual_seed(0)
-    layers = [nn.Linear(width, width, bias=False) for _ in range(4)]
-    model = nn.Sequential(*layers).eval()
-    kind = quantization.Int8DynamicActivationIntxWeightConfig(
-        weight_dtype=torch.int4, weight_granularity=PerGroup(32)
-    )
-    quantization.quantize_(model, kind)
-    return Workload(model, (torch.randn(count, width),))
 
 
 class Pointwise(nn.Module):
@@ -82,15 +56,6 @@ def encoder(width: int = 768) -> Workload:
     return Workload(layers.eval(), (torch.randn(1, 128, width),))
 
 
-def add(name: str, what: str, make: Callable[[], Workload]) -> None:
-    def run() -> list[Row]:
-        # A sum that rounds to another byte moves what follows.
-        return steady(make, NAMES, "ms", 2.0, tolerance=0.1)
-
-    run.__doc__ = what
-    case(f"quantised-{name}", extra=True)(run)
-
-
 def register() -> None:
     add("resnet18", "ResNet-18 of PT2E, batch 1", partial(pt2e, resnet18))
     what = "four layers of a transformer of PT2E, 768 wide, 128 tokens"
@@ -100,9 +65,6 @@ def register() -> None:
         what = f"two linear layers of PT2E, {count} rows"
         add(f"mlp-{count}", what, partial(pt2e, make))
         add(f"dynamic-{count}", f"{what}, dynamic", partial(pt2e, make, True))
-    for count in (1, 32, 512):
-        what = f"four layers of torchao's int8 by int4, {count} rows"
-        add(f"rows-{count}", what, partial(rounded_rows, count))
 
 
 register()

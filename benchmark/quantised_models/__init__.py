@@ -1,0 +1,1 @@
+"""Cases of models that PyTorch's quantisation made."""
