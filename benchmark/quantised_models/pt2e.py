@@ -33,7 +33,7 @@ def pt2e(make: Callable[[], Workload], dynamic: bool = False) -> Workload:
     return Workload(convert_pt2e(prepared), work.arguments)
 
 
-class Pointwise(nn.Module):
+class TwoLayers(nn.Module):
     """Two linear layers around a GELU."""
 
     def __init__(self, width: int = 1024) -> None:
@@ -44,8 +44,8 @@ class Pointwise(nn.Module):
         return self.down(nn.functional.gelu(self.up(x)))
 
 
-def pointwise(count: int) -> Workload:
-    return Workload(Pointwise().eval(), (torch.randn(count, 1024),))
+def two_layers(count: int) -> Workload:
+    return Workload(TwoLayers().eval(), (torch.randn(count, 1024),))
 
 
 def encoder(width: int = 768) -> Workload:
@@ -61,7 +61,7 @@ def register() -> None:
     what = "four layers of a transformer of PT2E, 768 wide, 128 tokens"
     add("encoder", what, partial(pt2e, encoder))
     for count in (1, 256):
-        make = partial(pointwise, count)
+        make = partial(two_layers, count)
         what = f"two linear layers of PT2E, {count} rows"
         add(f"mlp-{count}", what, partial(pt2e, make))
         add(f"dynamic-{count}", f"{what}, dynamic", partial(pt2e, make, True))

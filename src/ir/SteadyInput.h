@@ -10,16 +10,42 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <optional>
+#include <utility>
+
 namespace anabranch {
 namespace ir {
 
-/// Whether an argument of @main is frozen, or watched: calls pass a watched
-/// one, and say whether it is as it was. What depends on steady arguments alone
-/// is computed by `initialize`: at load if they are frozen, else by the first
-/// call and by those that find a watched one changed.
-inline bool isSteady(mlir::func::FuncOp main, unsigned argument) {
-  return main.getArgAttr(argument, "anabranch.constant") ||
-         main.getArgAttr(argument, "anabranch.watched");
+/// The attributes of an argument of @main; null for other values.
+inline mlir::DictionaryAttr attributesOfArgument(mlir::Value value) {
+  auto argument = mlir::dyn_cast_or_null<mlir::BlockArgument>(value);
+  auto main = argument ? mlir::dyn_cast<mlir::func::FuncOp>(
+                             argument.getOwner()->getParentOp())
+                       : mlir::func::FuncOp();
+  return main ? main.getArgAttrDict(argument.getArgNumber())
+              : mlir::DictionaryAttr();
+}
+
+/// Whether a value is an argument of @main that is frozen, or watched: calls
+/// pass a watched one, and say whether it is as it was. What depends on steady
+/// arguments alone is computed by `initialize`: at load if they are frozen,
+/// else by the first call and by those that find a watched one changed.
+inline bool isSteady(mlir::Value value) {
+  mlir::DictionaryAttr attributes = attributesOfArgument(value);
+  return attributes && (attributes.contains("anabranch.constant") ||
+                        attributes.contains("anabranch.watched"));
+}
+
+/// The least and the greatest integer that the graph description gives for a
+/// frozen argument, if it gives them.
+inline std::optional<std::pair<int64_t, int64_t>> rangeOf(mlir::Value value) {
+  mlir::DictionaryAttr attributes = attributesOfArgument(value);
+  auto ends = attributes
+                  ? attributes.getAs<mlir::DenseI64ArrayAttr>("anabranch.range")
+                  : mlir::DenseI64ArrayAttr();
+  if (!ends || ends.size() != 2)
+    return std::nullopt;
+  return std::pair(ends[0], ends[1]);
 }
 
 } // namespace ir

@@ -73,3 +73,28 @@ func.func @on_a_stream(%q: tensor<5x8xi8>, %w: tensor<8x4xi8>) -> tensor<5x4xf32
   %2 = anabranch.aten "mm"(%0, %1) {mat2 = #anabranch.operand<1>, self = #anabranch.operand<0>} {anabranch.scope = #anabranch.scope<"x", 0, 1>} : (tensor<5x8xf32>, tensor<8x4xf32>) -> tensor<5x4xf32>
   return %2 : tensor<5x4xf32>
 }
+
+// A factor that is computed from sizes stays with its call. The number of a zero
+// point is unknown behind a conversion to bytes, which may wrap around.
+// CHECK-LABEL: func.func @scaled_by_a_size
+// CHECK: anabranch.aten "addmm"
+// CHECK-LABEL: func.func @narrow_zero
+// CHECK-NOT: arith.constant 300
+// CHECK-NOT: arith.constant 3.0
+// CHECK: return
+func.func @scaled_by_a_size(%b: tensor<4xf32>, %q: tensor<5x8xi8>, %w: tensor<8x4xi8>, %size: f64) -> tensor<5x4xf32> {
+  %0 = anabranch.aten "mul.Tensor"(%q) {other = 0.5 : f64, self = #anabranch.operand<0>} : (tensor<5x8xi8>) -> tensor<5x8xf32>
+  %1 = anabranch.aten "mul.Tensor"(%w) {other = 0.5 : f64, self = #anabranch.operand<0>} : (tensor<8x4xi8>) -> tensor<8x4xf32>
+  %2 = anabranch.aten "addmm"(%b, %0, %1, %size) {alpha = #anabranch.operand<3>, beta = 1 : i64, mat1 = #anabranch.operand<1>, mat2 = #anabranch.operand<2>, self = #anabranch.operand<0>} : (tensor<4xf32>, tensor<5x8xf32>, tensor<8x4xf32>, f64) -> tensor<5x4xf32>
+  return %2 : tensor<5x4xf32>
+}
+func.func @narrow_zero(%q: tensor<5x8xi8>, %w: tensor<8x4xi8>,
+    %zero: tensor<i64> {anabranch.constant = "zero", anabranch.range = array<i64: 300, 300>}) -> tensor<5x4xf32> {
+  %0 = anabranch.aten "_to_copy"(%zero) {device, dtype = i8, layout, memory_format, non_blocking = false, pin_memory, self = #anabranch.operand<0>} : (tensor<i64>) -> tensor<i8>
+  %1 = anabranch.aten "_to_copy"(%0) {device, dtype = f32, layout, memory_format, non_blocking = false, pin_memory, self = #anabranch.operand<0>} : (tensor<i8>) -> tensor<f32>
+  %2 = anabranch.aten "_to_copy"(%q) {device, dtype = f32, layout, memory_format, non_blocking = false, pin_memory, self = #anabranch.operand<0>} : (tensor<5x8xi8>) -> tensor<5x8xf32>
+  %3 = anabranch.aten "sub.Tensor"(%2, %1) {alpha = 1 : i64, other = #anabranch.operand<1>, self = #anabranch.operand<0>} : (tensor<5x8xf32>, tensor<f32>) -> tensor<5x8xf32>
+  %4 = anabranch.aten "mul.Tensor"(%w) {other = 0.5 : f64, self = #anabranch.operand<0>} : (tensor<8x4xi8>) -> tensor<8x4xf32>
+  %5 = anabranch.aten "mm"(%3, %4) {mat2 = #anabranch.operand<1>, self = #anabranch.operand<0>} : (tensor<5x8xf32>, tensor<8x4xf32>) -> tensor<5x4xf32>
+  return %5 : tensor<5x4xf32>
+}

@@ -22,13 +22,7 @@ RankedTensorType Operand::type() const {
 }
 int64_t Operand::rank() const { return type().getRank(); }
 
-bool Operand::isSteady() const {
-  auto argument = dyn_cast_or_null<BlockArgument>(value);
-  if (!argument)
-    return false;
-  auto main = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return main && ir::isSteady(main, argument.getArgNumber());
-}
+bool Operand::isSteady() const { return ir::isSteady(value); }
 
 Num scalarElement(Body &body, const Operand &operand, DType dtype) {
   if (operand.value && operand.dtype.isFloat())

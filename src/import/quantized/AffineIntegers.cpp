@@ -9,7 +9,7 @@
 
 #include "import/lowering/Moves.h"
 #include "import/lowering/Shapes.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "ir/SteadyInput.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <cmath>
@@ -21,8 +21,10 @@ namespace importer {
 
 namespace {
 
-/// Zero points beyond this are no integer that a sum in 32 bits could hold.
+/// Sums in 32 bits have room for zero points up to this.
 constexpr double mostZero = 1 << 20;
+/// All floats have the integers up to this.
+constexpr int64_t mostExact = 256;
 
 bool isConversion(ir::AtenOp op) {
   return op.getCallee() == "_to_copy" ||
@@ -47,16 +49,30 @@ bool isView(ir::AtenOp op) {
   return views.contains(op.getCallee());
 }
 
-/// The tensor that a conversion or a view reads; null for other calls.
+bool isByte(DType dtype) { return dtype.isInt() && dtype.width() == 8; }
+
+/// Whether a conversion keeps the values of small integers. Floats that become
+/// integers lose digits; integers that become narrow may wrap around.
+bool keepsIntegers(DType from, DType to) {
+  return to.isFloat() ? from.isFloat() || from.isInt()
+                      : from.isInt() && to.isInt() && to.width() > 8;
+}
+
+/// The tensor whose elements a view or a conversion has, if they are small
+/// integers; null for other calls.
 Value sourceOf(ir::AtenOp op) {
   if (!op || op.getOrdered() || op.getNumResults() != 1 ||
       (!isConversion(op) && !isView(op)))
     return Value();
   Value self = op.getOperandArg("self");
-  return self ? self : op.getOperandArg("a");
+  Value source = self ? self : op.getOperandArg("a");
+  if (!source || isView(op))
+    return source;
+  DType from{getElementTypeOrSelf(source.getType()), op.isUnsigned(source)};
+  DType to{getElementTypeOrSelf(op.getResult(0).getType()),
+           op.isUnsignedResult(0)};
+  return keepsIntegers(from, to) ? source : Value();
 }
-
-bool isByte(DType dtype) { return dtype.isInt() && dtype.width() == 8; }
 
 /// Follows products and conversions from a tensor to its integers.
 class Finder {
@@ -113,13 +129,7 @@ Finder::Found Finder::converted(ir::AtenOp op, unsigned depth) {
   Value source = sourceOf(op);
   if (!source)
     return std::nullopt;
-  Operand from = of.tensor(source, op.isUnsigned(source));
-  DType to = of.resultDType();
-  // Floats that become integers lose digits; integers that become narrow may
-  // wrap around.
-  bool keeps = to.isFloat() ? from.dtype.isFloat() || from.dtype.isInt()
-                            : from.dtype.isInt() && to.width() > 8;
-  return keeps ? read(from, depth) : std::nullopt;
+  return read(of.tensor(source, op.isUnsigned(source)), depth);
 }
 
 /// The order in which a call gives the dimensions of its tensor; none if it is
@@ -232,26 +242,14 @@ bool isWhole(const Operand &tensor) {
   return source && isWhole(from);
 }
 
-/// The bounds that a frozen argument is known to have.
-std::optional<std::pair<int64_t, int64_t>> rangeOf(Value argument) {
-  auto known = dyn_cast_or_null<BlockArgument>(argument);
-  if (!known)
-    return std::nullopt;
-  auto main = dyn_cast<func::FuncOp>(known.getOwner()->getParentOp());
-  auto range = main ? main.getArgAttrOfType<DenseI64ArrayAttr>(
-                          known.getArgNumber(), "anabranch.range")
-                    : DenseI64ArrayAttr();
-  if (!range)
-    return std::nullopt;
-  return std::pair(range[0], range[1]);
-}
-
-/// The one number that all elements are known to be.
+/// The one number that all elements are known to be. It is one that no
+/// conversion rounds.
 std::optional<int64_t> knownNumber(Value tensor) {
   while (Value source = sourceOf(tensor.getDefiningOp<ir::AtenOp>()))
     tensor = source;
-  auto range = rangeOf(tensor);
-  if (!range || range->first != range->second)
+  auto range = ir::rangeOf(tensor);
+  if (!range || range->first != range->second ||
+      std::abs(range->first) > mostExact)
     return std::nullopt;
   return range->first;
 }
@@ -317,7 +315,7 @@ Finder::Found Finder::shifted(ir::AtenOp op, unsigned depth) {
       zero.rank() > found->integers.rank())
     return std::nullopt;
   std::optional<int64_t> known = knownNumber(zero.value);
-  if (known && std::abs(*known) <= int64_t(mostZero))
+  if (known)
     found->zeroNumber = *known;
   else
     found->zeroTensor = zero;
@@ -332,7 +330,7 @@ std::optional<AffineIntegers> AffineIntegers::find(LoweringBuilder &b,
 }
 
 bool AffineIntegers::fitsFourBits() const {
-  auto range = rangeOf(integers.value);
+  auto range = ir::rangeOf(integers.value);
   return range && range->second - range->first < 16;
 }
 

@@ -143,13 +143,10 @@ Operand IntegerProduct::columnScale() {
   Operand scale = right.tensor.scaleTensors.front();
   double number = left.tensor.scaleNumber * right.tensor.scaleNumber;
   DType dtype = scale.dtype.math();
-  Operand made =
-      b.tensor(b.elementwiseMixed({scale}, dtype, b.sizesOf(scale.value),
-                                  [&](Body &, ArrayRef<Num> x) {
-                                    return x[0] * x[0].constant(number);
-                                  }),
-               dtype);
-  return made;
+  Value made = b.elementwiseMixed(
+      {scale}, dtype, b.sizesOf(scale.value),
+      [&](Body &, ArrayRef<Num> x) { return x[0] * x[0].constant(number); });
+  return b.tensor(made, dtype);
 }
 
 /// The dimensions of the result to which those of a tensor belong that
@@ -291,9 +288,7 @@ bool IntegerProduct::sumWindows(const Convolution &conv) {
 }
 
 Value IntegerProduct::multiply() {
-  if (op.getOrdered() || op.getNumResults() != 1)
-    return Value();
-  if (op.getCallee() == "convolution")
+  if (op.getCallee() == "convolution" && !op.getOrdered())
     return multiplyWindows();
   std::optional<MatrixCall> call = MatrixCall::of(b, op);
   return call ? multiplyMatrices(*call) : Value();

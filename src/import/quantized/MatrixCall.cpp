@@ -28,6 +28,10 @@ std::optional<MatrixCall> MatrixCall::of(LoweringBuilder &b, ir::AtenOp op) {
     if (!bias.empty())
       call.bias = b.operand(bias);
   };
+  // A factor that is computed from sizes is no literal.
+  auto isOne = [&](StringRef name) {
+    return !op.getArg(name) || op.getFloatArg(name) == 1;
+  };
   if (op.getOrdered() || op.getNumResults() != 1)
     return std::nullopt;
   if (callee == "mm" || callee == "bmm") {
@@ -35,8 +39,7 @@ std::optional<MatrixCall> MatrixCall::of(LoweringBuilder &b, ir::AtenOp op) {
   } else if (callee == "linear") {
     take("input", "weight", "bias");
     call.hasRowsOfRight = true;
-  } else if (callee == "addmm" && op.getFloatArg("alpha").value_or(1) == 1 &&
-             op.getFloatArg("beta").value_or(1) == 1) {
+  } else if (callee == "addmm" && isOne("alpha") && isOne("beta")) {
     take("mat1", "mat2", "self");
   }
   if (!call.left || !call.right || call.leftRank() < 2 ||
@@ -53,13 +56,6 @@ int64_t MatrixCall::depth() const {
   int64_t size = typeOf(left).getDimSize(leftDepth());
   return ShapedType::isDynamic(size) ? typeOf(right).getDimSize(rightDepth())
                                      : size;
-}
-
-SmallVector<int64_t> MatrixCall::positionsOfRight(const Operand &tensor) const {
-  if (!hasRowsOfRight)
-    return {};
-  // The columns are its first dimension; the second one has size one.
-  return SmallVector<int64_t>(tensor.rank(), leftRank() - 1);
 }
 
 Value MatrixCall::contract(LoweringBuilder &b, const Operand &left,

@@ -31,10 +31,6 @@ struct MatrixCall {
   int64_t rightDepth() const { return hasRowsOfRight ? 1 : rightRank() - 2; }
   /// The size of the depth, or ShapedType::kDynamic.
   int64_t depth() const;
-  /// The dimensions of the result to which those of a tensor belong that
-  /// broadcasts to the right operand. Empty: aligned at the last one.
-  llvm::SmallVector<int64_t> positionsOfRight(const Operand &tensor) const;
-
   /// The sums of products, [..., M, N], of tensors in the places of both
   /// operands. They have one dtype, or are bytes; the result has its
   /// accumulator's.

@@ -233,10 +233,8 @@ static int64_t bytesOf(Value value) {
 }
 
 bool Grouping::isConstant(Value value) const {
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    auto main = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    return ir::isSteady(main, argument.getArgNumber());
-  }
+  if (isa<BlockArgument>(value))
+    return ir::isSteady(value);
   int producer = producerOf(value);
   return producer >= 0 && groups[nodes[producer].group].constant;
 }

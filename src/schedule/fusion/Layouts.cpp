@@ -28,12 +28,6 @@ DenseI64ArrayAttr stridesOfArgument(func::FuncOp main, unsigned argument) {
                                                   "anabranch.strides");
 }
 
-Value bytesBehind(Value value) {
-  while (isReshape(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return value;
-}
-
 static StringRef integerName(IntegerType type, bool isUnsigned) {
   switch (type.getWidth()) {
   case 1:

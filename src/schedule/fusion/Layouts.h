@@ -19,9 +19,6 @@ namespace schedule {
 mlir::DenseI64ArrayAttr stridesOfArgument(mlir::func::FuncOp main,
                                           unsigned argument);
 
-/// The value behind reshapes of whole buffers: it has the same bytes.
-mlir::Value bytesBehind(mlir::Value value);
-
 /// The name of a frozen argument's value, or null.
 mlir::StringAttr constantName(mlir::func::FuncOp main, unsigned argument);
 

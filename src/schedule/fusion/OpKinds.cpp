@@ -32,6 +32,12 @@ bool isReshape(Operation *op) {
   return isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op);
 }
 
+Value bytesBehind(Value value) {
+  while (isReshape(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
 /// The body only yields its input: a transposition, a broadcast, or a slice by
 /// map.
 static bool isViewGeneric(linalg::GenericOp op) {
@@ -97,13 +103,6 @@ bool isPaddingOfWindows(Operation *op) {
          });
 }
 
-/// The tensor behind reshapes.
-static Value withoutReshapes(Value tensor) {
-  while (isReshape(tensor.getDefiningOp()))
-    tensor = tensor.getDefiningOp()->getOperand(0);
-  return tensor;
-}
-
 /// Whether the operator converts, shifts and scales each element of its only
 /// operand by constants, into floats.
 static bool isAffineStep(linalg::GenericOp op) {
@@ -130,16 +129,12 @@ static bool isAffineStep(linalg::GenericOp op) {
 /// steps.
 static bool comesFromBytes(linalg::GenericOp op, int64_t steps = 1) {
   constexpr int64_t mostSteps = 4;
-  Value source = withoutReshapes(op.getDpsInputOperand(0)->get());
+  Value source = bytesBehind(op.getDpsInputOperand(0)->get());
   auto step = source.getDefiningOp<linalg::GenericOp>();
   if (step && isAffineStep(step))
     return steps < mostSteps && comesFromBytes(step, steps + 1);
-  auto argument = dyn_cast<BlockArgument>(source);
-  auto main = dyn_cast<func::FuncOp>(source.getParentBlock()->getParentOp());
-  return cast<RankedTensorType>(source.getType())
-             .getElementType()
-             .isInteger(8) &&
-         !(argument && main && ir::isSteady(main, argument.getArgNumber()));
+  Type element = cast<RankedTensorType>(source.getType()).getElementType();
+  return element.isInteger(8) && !ir::isSteady(source);
 }
 
 /// Whether all readers of a tensor work element by element.
@@ -165,10 +160,7 @@ bool isWideningOfBytes(Operation *op) {
 
 bool readsWindows(Operation *op) {
   return llvm::any_of(op->getOperands(), [](Value operand) {
-    Operation *view = operand.getDefiningOp();
-    while (isReshape(view))
-      view = view->getOperand(0).getDefiningOp();
-    return ir::isMarkedWindows(view);
+    return ir::isMarkedWindows(bytesBehind(operand).getDefiningOp());
   });
 }
 

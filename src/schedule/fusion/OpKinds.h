@@ -37,8 +37,9 @@ enum class OpKind {
 
 OpKind classify(mlir::Operation *op);
 
-/// True for zeros around an image that only views of its windows read. The
-/// convolution reads the zeros in place, without a padded copy.
+/// True for zeros, or equal bytes, around an image that only views of its
+/// windows read. The convolution fills them in where it reads the image,
+/// without a padded copy.
 bool isPaddingOfWindows(mlir::Operation *op);
 
 /// True for a function of bytes, element by element, of a few operations, whose
@@ -53,6 +54,9 @@ bool readsWindows(mlir::Operation *op);
 /// True for tensor.expand_shape and tensor.collapse_shape. On a contiguous
 /// source they are the same bytes under another shape.
 bool isReshape(mlir::Operation *op);
+
+/// The value behind reshapes of whole buffers: it has the same bytes.
+mlir::Value bytesBehind(mlir::Value value);
 
 } // namespace schedule
 } // namespace anabranch

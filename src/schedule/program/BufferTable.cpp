@@ -9,6 +9,7 @@
 
 #include "ir/Sizes.h"
 #include "schedule/fusion/Layouts.h"
+#include "schedule/fusion/OpKinds.h"
 
 using namespace mlir;
 

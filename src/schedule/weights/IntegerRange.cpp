@@ -7,6 +7,7 @@
 
 #include "schedule/weights/IntegerRange.h"
 
+#include "ir/SteadyInput.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -114,17 +115,10 @@ private:
 } // namespace
 
 std::optional<IntegerRange> rangeOfArgument(Value tensor) {
-  auto argument = dyn_cast<BlockArgument>(tensor);
-  auto main = argument
-                  ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
-                  : func::FuncOp();
-  if (!main)
+  auto ends = ir::rangeOf(tensor);
+  if (!ends)
     return std::nullopt;
-  auto ends = main.getArgAttrOfType<DenseI64ArrayAttr>(argument.getArgNumber(),
-                                                       "anabranch.range");
-  if (!ends || ends.size() != 2)
-    return std::nullopt;
-  return IntegerRange{ends[0], ends[1]};
+  return IntegerRange{ends->first, ends->second};
 }
 
 IntegerRange rangeOfElements(Value tensor, bool isUnsigned) {

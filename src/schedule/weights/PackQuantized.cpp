@@ -21,6 +21,7 @@
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
 #include "ir/QuantizedWeight.h"
+#include "schedule/fusion/OpKinds.h"
 #include "schedule/weights/PackPass.h"
 #include "schedule/weights/Passes.h"
 #include "schedule/weights/WeightFormula.h"
@@ -213,13 +214,7 @@ private:
 
 /// Whether the elements of a tensor of floats are signed bytes.
 bool isMadeOfBytes(Value tensor) {
-  while (Operation *view = tensor.getDefiningOp()) {
-    if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(
-            view))
-      break;
-    tensor = view->getOperand(0);
-  }
-  auto generic = tensor.getDefiningOp<linalg::GenericOp>();
+  auto generic = bytesBehind(tensor).getDefiningOp<linalg::GenericOp>();
   if (!generic || generic.getNumDpsInputs() != 1 ||
       generic.getNumResults() != 1 || generic.getNumReductionLoops() != 0)
     return false;

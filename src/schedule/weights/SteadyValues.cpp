@@ -17,8 +17,8 @@ namespace anabranch {
 namespace schedule {
 
 bool SteadyValues::contains(Value value) {
-  if (auto argument = dyn_cast<BlockArgument>(value))
-    return ir::isSteady(main, argument.getArgNumber()) &&
+  if (isa<BlockArgument>(value))
+    return ir::isSteady(value) &&
            cast<RankedTensorType>(value.getType()).hasStaticShape();
   auto found = known.find(value);
   if (found != known.end())

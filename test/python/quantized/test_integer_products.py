@@ -45,6 +45,19 @@ class Case:
     def points(self) -> int:
         return len(self.x) - 2
 
+    @property
+    def x_number(self) -> int:
+        """The zero point of all elements of x."""
+        known = {"none": 0, "tensor": 93, "number": 93 if self.unsigned else -17}
+        return known[self.x_zero]
+
+
+def of_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A scale and a zero point for each row."""
+    shape = x.shape[:-1] + (1,)
+    scale = torch.linspace(0.01, 0.03, shape.numel()).reshape(shape)
+    return scale, torch.arange(shape.numel()).reshape(shape) % 120
+
 
 class Product(nn.Module):
     def __init__(self, case: Case) -> None:
@@ -71,12 +84,9 @@ class Product(nn.Module):
             found = self.x_scale, self.x_zero
             return q.dequantize_per_tensor.tensor(x, *found, *span, **more)
         if case.x_zero == "rows":
-            rows = x.shape[:-1] + (1,)
-            scale = torch.linspace(0.01, 0.03, rows.numel()).reshape(rows)
-            zero = torch.arange(rows.numel()).reshape(rows) % 120
+            scale, zero = of_rows(x)
             return ((x.to(torch.float32) - zero) * scale).to(case.dtype)
-        zero = {"none": 0, "number": 93 if case.unsigned else -17}[case.x_zero]
-        return q.dequantize_per_tensor(x, 0.037, zero, *span, **more)
+        return q.dequantize_per_tensor(x, 0.037, case.x_number, *span, **more)
 
     def right(self) -> torch.Tensor:
         zeros = None if self.case.w_zero == "none" else self.zeros
@@ -102,14 +112,7 @@ def product(case: Case, left, right, bias) -> torch.Tensor:
 def exact(module: Product, x: torch.Tensor, absolute: bool = False) -> torch.Tensor:
     """The result without bias in float64, or that of absolute values."""
     case = module.case
-    if case.x_zero == "rows":
-        rows = x.shape[:-1] + (1,)
-        scale = torch.linspace(0.01, 0.03, rows.numel()).reshape(rows).double()
-        zero = torch.arange(rows.numel()).reshape(rows) % 120
-    else:
-        scale = 0.037
-        known = {"none": 0, "tensor": 93, "number": 93 if case.unsigned else -17}
-        zero = known[case.x_zero]
+    scale, zero = of_rows(x) if case.x_zero == "rows" else (0.037, case.x_number)
     left = (x.double() - zero) * scale
     shape = (-1,) + (1,) * (len(case.w) - 1)
     zeros = 0 if case.w_zero == "none" else module.zeros.reshape(shape)
