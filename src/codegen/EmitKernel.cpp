@@ -39,7 +39,8 @@ static LogicalResult verifyLoops(func::FuncOp function) {
   WalkResult result = function.walk([&](Operation *op) {
     bool above =
         isa<linalg::LinalgDialect, tensor::TensorDialect, ir::AnabranchDialect>(
-            op->getDialect());
+            op->getDialect()) &&
+        !isa<ir::ByteDotOp>(op);
     bool tensors = llvm::any_of(
         op->getResultTypes(), [](Type type) { return isa<TensorType>(type); });
     if (!above && !tensors)

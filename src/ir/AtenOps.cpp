@@ -171,6 +171,13 @@ LogicalResult AtenOp::verify() {
 // ScatterOp
 //===----------------------------------------------------------------------===//
 
+LogicalResult ByteDotOp::verify() {
+  constexpr size_t bytesOfWord = 4;
+  if (getBytes().empty() || getBytes().size() > bytesOfWord)
+    return emitOpError("has ") << getBytes().size() << " bytes";
+  return success();
+}
+
 LogicalResult ExpectOp::verify() {
   auto dim = getSize().getDefiningOp<tensor::DimOp>();
   Value source = dim ? Value(dim.getSource()) : Value(getSize());

@@ -89,6 +89,36 @@ def Anabranch_CheckOp : Anabranch_Op<"check", [MemoryEffects<[MemWrite]>]> {
   let assemblyFormat = "$condition `,` $status attr-dict";
 }
 
+def Anabranch_ByteDotOp : Anabranch_Op<"byte_dot",
+    [Pure, AllTypesMatch<["sum", "weights", "result"]>]
+    # ElementwiseMappable.traits> {
+  let summary = "adds products of up to four bytes to a sum";
+  let description = [{
+    Stands in the body of a linalg.generic. Byte i, from the lowest one on, of
+    the word `weights` multiplies the i-th of `bytes`; the products are added in
+    32 bits. Bytes of the word that multiply nothing are zero. One of the two
+    factors is unsigned: the bytes, unless `unsignedWeights` is set.
+
+    ```mlir
+    %s = anabranch.byte_dot %sum, %word, %a, %b, %c : i32, i8, i8, i8
+    ```
+  }];
+  let arguments = (ins
+      AnyTypeOf<[I32, VectorOf<[I32]>]>:$sum,
+      AnyTypeOf<[I32, VectorOf<[I32]>]>:$weights,
+      Variadic<AnyTypeOf<[I8, VectorOf<[I8]>]>>:$bytes,
+      UnitAttr:$unsignedWeights);
+  let results = (outs AnyTypeOf<[I32, VectorOf<[I32]>]>:$result);
+  let assemblyFormat = "$sum `,` $weights `,` $bytes attr-dict `:` type($result) `,` type($bytes)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$sum, "::mlir::Value":$weights,
+                                 "::mlir::ValueRange":$bytes,
+                                 "bool":$unsignedWeights), [{
+    build($_builder, $_state, sum.getType(), sum, weights, bytes,
+          unsignedWeights);
+  }]>];
+  let hasVerifier = 1;
+}
+
 def Anabranch_ExpectOp : Anabranch_Op<"expect"> {
   let summary = "a promise of the graph about a size of an input";
   let description = [{

@@ -97,7 +97,8 @@ void addPasses(OpPassManager &module, Phase phase,
     // Each call is still one operation, so CSE finds equal calls.
     functions.addPass(createCSEPass());
     functions.addPass(createFoldBatchNormPass());
-    functions.addPass(createMultiplyIntegersPass());
+    functions.addPass(
+        createMultiplyIntegersPass(target.has(codegen::Multiply::DotInt8)));
     functions.addPass(createLowerAtenPass());
     // Attention that the attention kernel refuses becomes contractions and a
     // softmax.

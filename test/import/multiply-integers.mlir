@@ -98,3 +98,63 @@ func.func @narrow_zero(%q: tensor<5x8xi8>, %w: tensor<8x4xi8>,
   %5 = anabranch.aten "mm"(%3, %4) {mat2 = #anabranch.operand<1>, self = #anabranch.operand<0>} : (tensor<5x8xf32>, tensor<8x4xf32>) -> tensor<5x4xf32>
   return %5 : tensor<5x4xf32>
 }
+
+// A depthwise convolution joins its bytes to words, three taps of a column in
+// each.
+// CHECK-LABEL: func.func @depthwise
+// CHECK: %[[WORDS:.*]] = linalg.generic
+// CHECK: arith.muli {{.*}} : i32
+// CHECK: %[[SUMS:.*]] = linalg.generic
+// CHECK-COUNT-3: anabranch.byte_dot %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{[^,]*}} : i32, i8, i8, i8
+// CHECK-NOT: anabranch.aten "convolution"
+func.func @depthwise(%q: tensor<1x32x8x8xi8>,
+    %w: tensor<32x1x3x3xi8> {anabranch.constant = "w"}) -> tensor<1x32x8x8xf32> {
+  %0 = anabranch.aten "_to_copy"(%q) {device, dtype = f32, layout, memory_format, non_blocking = false, pin_memory, self = #anabranch.operand<0>} {unsignedOperands = array<i64: 0>} : (tensor<1x32x8x8xi8>) -> tensor<1x32x8x8xf32>
+  %1 = anabranch.aten "sub.Tensor"(%0) {alpha = 1 : i64, other = 7 : i64, self = #anabranch.operand<0>} : (tensor<1x32x8x8xf32>) -> tensor<1x32x8x8xf32>
+  %2 = anabranch.aten "_to_copy"(%w) {device, dtype = f32, layout, memory_format, non_blocking = false, pin_memory, self = #anabranch.operand<0>} : (tensor<32x1x3x3xi8>) -> tensor<32x1x3x3xf32>
+  %3 = anabranch.aten "convolution"(%1, %2) {bias, dilation = [1, 1], groups = 32 : i64, input = #anabranch.operand<0>, output_padding = [0, 0], padding = [1, 1], stride = [1, 1], transposed = false, weight = #anabranch.operand<1>} : (tensor<1x32x8x8xf32>, tensor<32x1x3x3xf32>) -> tensor<1x32x8x8xf32>
+  return %3 : tensor<1x32x8x8xf32>
+}
+
+// A number is clamped once before it is rounded, by its activation too where
+// nobody else reads that. The zero point follows as an integer.
+// CHECK-LABEL: func.func @rounded
+// CHECK: linalg.generic {{.*}} ins(%arg0 : tensor<8xf32>)
+// CHECK: arith.mulf
+// CHECK-DAG: arith.constant 0.000000e+00 : f32
+// CHECK-DAG: arith.constant 1.200000e+01 : f32
+// CHECK: math.roundeven
+// CHECK: arith.fptosi
+// CHECK: arith.addi
+// CHECK: arith.trunci
+// CHECK-LABEL: func.func @read_twice
+// CHECK: anabranch.aten "hardtanh"
+// CHECK: anabranch.aten "mul.Tensor"
+// CHECK: arith.constant -5.000000e+00 : f32
+// CHECK: arith.constant 2.500000e+02 : f32
+// CHECK-LABEL: func.func @too_wide
+// CHECK: anabranch.aten "round"
+func.func @rounded(%x: tensor<8xf32>) -> tensor<8xi8> {
+  %0 = anabranch.aten "hardtanh"(%x) {max_val = 6.0 : f64, min_val = 0.0 : f64, self = #anabranch.operand<0>} : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = anabranch.aten "mul.Tensor"(%0) {other = 2.0 : f64, self = #anabranch.operand<0>} : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = anabranch.aten "round"(%1) {self = #anabranch.operand<0>} : (tensor<8xf32>) -> tensor<8xf32>
+  %3 = anabranch.aten "add.Tensor"(%2) {alpha = 1 : i64, other = 5 : i64, self = #anabranch.operand<0>} : (tensor<8xf32>) -> tensor<8xf32>
+  %4 = anabranch.aten "clamp"(%3) {max = 255 : i64, min = 0 : i64, self = #anabranch.operand<0>} : (tensor<8xf32>) -> tensor<8xf32>
+  %5 = anabranch.aten "_to_copy"(%4) {device, dtype = ui8, layout, memory_format, non_blocking = false, pin_memory, self = #anabranch.operand<0>} {unsignedResults = array<i64: 0>} : (tensor<8xf32>) -> tensor<8xi8>
+  return %5 : tensor<8xi8>
+}
+func.func @read_twice(%x: tensor<8xf32>) -> (tensor<8xi8>, tensor<8xf32>) {
+  %0 = anabranch.aten "hardtanh"(%x) {max_val = 6.0 : f64, min_val = 0.0 : f64, self = #anabranch.operand<0>} : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = anabranch.aten "mul.Tensor"(%0) {other = 2.0 : f64, self = #anabranch.operand<0>} : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = anabranch.aten "round"(%1) {self = #anabranch.operand<0>} : (tensor<8xf32>) -> tensor<8xf32>
+  %3 = anabranch.aten "add.Tensor"(%2) {alpha = 1 : i64, other = 5 : i64, self = #anabranch.operand<0>} : (tensor<8xf32>) -> tensor<8xf32>
+  %4 = anabranch.aten "clamp"(%3) {max = 255 : i64, min = 0 : i64, self = #anabranch.operand<0>} : (tensor<8xf32>) -> tensor<8xf32>
+  %5 = anabranch.aten "_to_copy"(%4) {device, dtype = ui8, layout, memory_format, non_blocking = false, pin_memory, self = #anabranch.operand<0>} {unsignedResults = array<i64: 0>} : (tensor<8xf32>) -> tensor<8xi8>
+  return %5, %0 : tensor<8xi8>, tensor<8xf32>
+}
+func.func @too_wide(%x: tensor<8xf32>) -> tensor<8xi8> {
+  %0 = anabranch.aten "round"(%x) {self = #anabranch.operand<0>} : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = anabranch.aten "clamp"(%0) {max = 255 : i64, min = 0 : i64, self = #anabranch.operand<0>} : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = anabranch.aten "_to_copy"(%1) {device, dtype = i8, layout, memory_format, non_blocking = false, pin_memory, self = #anabranch.operand<0>} : (tensor<8xf32>) -> tensor<8xi8>
+  return %2 : tensor<8xi8>
+}

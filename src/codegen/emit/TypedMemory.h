@@ -23,6 +23,10 @@ public:
   /// Vectors have `width` lanes, whatever the width of `lanes`.
   TypedMemory(LaneBuilder &lanes, mlir::Type element, int64_t width)
       : lanes(lanes), element(element), width(width) {}
+  /// The same elements in vectors of another width.
+  TypedMemory ofWidth(int64_t lanesOfVector) const {
+    return {lanes, element, lanesOfVector};
+  }
 
   int64_t elementBytes() const;
   mlir::Type vectorType() const;

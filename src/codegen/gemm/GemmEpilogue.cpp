@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -62,26 +63,56 @@ Value GemmEpilogue::withoutParts(Value sum, ArrayRef<Value> row, Value column) {
                       [&] { return SmallVector<Value>{sum}; })[0];
 }
 
-/// Evaluates a vector of a row, which has a position in each of its loops.
-/// `sums` is the address of the row's sums.
-void GemmEpilogue::emitVector(ArrayRef<Value> row, Value column, Value sums,
-                              Value offset) {
-  int64_t width = gemm.blocking.lanes;
+/// Evaluates the elements of a row that `vector` names. The row has a position
+/// in each of its loops. `sums` is the address of the row's sums.
+void GemmEpilogue::emitVector(ArrayRef<Value> row, const Vector &vector,
+                              Value sums) {
   Evaluator &evaluator = *gemm.evaluator;
   linalg::GenericOp op = gemm.contraction.op;
-  LaneBuilder::MaskGuard guard(lanes, width, gemm.columnMask(column, width));
+  Value mask = vector.isWhole
+                   ? Value()
+                   : gemm.columnMask(vector.column, gemm.blocking.lanes);
+  LaneBuilder::MaskGuard guard(lanes, vector.width, mask);
   SmallVector<Lanes> position =
-      gemm.point(row, Lanes::linear(column, 1, width), Lanes());
+      gemm.point(row, Lanes::linear(vector.column, 1, vector.width), Lanes());
   SmallVector<Lanes> index =
       evaluator.apply(op.getIndexingMapsArray()[2], position);
-  Value sum = gemm.memory.loadVector(sums, offset);
+  Value sum = gemm.memory.ofWidth(vector.width).loadVector(sums, vector.offset);
   if (gemm.blocking.hasParts())
-    sum = withoutParts(sum, row, column);
+    sum = withoutParts(sum, row, vector.column);
   sum = addInitial(sum, index);
   evaluator.bind(op.getResult(0),
                  [sum](ArrayRef<Lanes>) { return Lanes::varying(sum); });
   for (const Epilogue &epilogue : gemm.contraction.epilogues)
     epilogue.emit(evaluator, index);
+}
+
+/// Evaluates the elements of a row from `sums` on, `width` of them: whole
+/// vectors, then a rest. A rest of half a vector is a shorter one: the next row
+/// may lie behind it, and a masked store would delay a load from there.
+void GemmEpilogue::emitRow(ArrayRef<Value> row, Value width, Value at,
+                           Value sums) {
+  int64_t length = gemm.blocking.lanes;
+  auto known = gemm.contraction.knownSize(gemm.contraction.column);
+  auto emitAt = [&](Value offset, int64_t elements, bool isWhole) {
+    Value column = lanes.addIndex(gemm.tile.firstColumn, offset);
+    emitVector(row, {column, lanes.addIndex(at, offset), elements, isWhole},
+               sums);
+  };
+  bool isEven = known && *known % length == 0;
+  if (!known || isEven || gemm.blocking.hasParts())
+    return lanes.loop(lanes.index(0), width, length,
+                      [&](Value offset) { emitAt(offset, length, isEven); });
+  Value whole = lanes.mulIndex(lanes.divIndex(width, lanes.index(length)),
+                               lanes.index(length));
+  lanes.loop(lanes.index(0), whole, length,
+             [&](Value offset) { emitAt(offset, length, /*isWhole=*/true); });
+  int64_t rest = *known % length;
+  constexpr int64_t leastVector = 4;
+  bool isVector = rest >= leastVector && llvm::isPowerOf2_64(rest);
+  lanes.ifThen(
+      lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne, whole, width),
+      [&] { emitAt(whole, isVector ? rest : length, isVector); });
 }
 
 /// Calls `body` for the rows of the product, with the number that the blocks
@@ -138,19 +169,23 @@ void GemmEpilogue::emit(Value row, Value endRow, Value sums) {
   // A row of an AMX block has one or two vectors. Without a loop, their stores
   // follow each other.
   bool unrolls = gemm.blocking.usesAmx && known && *known % columns == 0;
-  if (!known || *known % columns != 0)
+  if (known && *known < columns)
+    width = lanes.index(*known);
+  else if (!known || *known % columns != 0)
     width = lanes.minIndex(lanes.subIndex(gemm.columnCount, firstColumn),
                            panelColumns);
   forEachRow(row, endRow, [&](ArrayRef<Value> position, Value number) {
     Value at = lanes.mulIndex(lanes.subIndex(number, row), panelColumns);
-    auto emitAt = [&](Value offset) {
-      emitVector(position, lanes.addIndex(firstColumn, offset), sums,
-                 lanes.addIndex(at, offset));
-    };
     if (!unrolls)
-      return lanes.loop(lanes.index(0), width, gemm.blocking.lanes, emitAt);
-    for (int64_t offset = 0; offset < columns; offset += gemm.blocking.lanes)
-      emitAt(lanes.index(offset));
+      return emitRow(position, width, at, sums);
+    int64_t length = gemm.blocking.lanes;
+    for (int64_t i = 0; i < columns; i += length) {
+      Value offset = lanes.index(i);
+      emitVector(position,
+                 {lanes.addIndex(firstColumn, offset),
+                  lanes.addIndex(at, offset), length, /*isWhole=*/true},
+                 sums);
+    }
   });
 }
 

@@ -29,8 +29,17 @@ private:
                                           mlir::Value number)>;
 
   void forEachRow(mlir::Value first, mlir::Value end, RowBody body);
-  void emitVector(mlir::ArrayRef<mlir::Value> row, mlir::Value column,
-                  mlir::Value sums, mlir::Value offset);
+  /// Neighbours in a row, from a column of the product on.
+  struct Vector {
+    mlir::Value column;
+    mlir::Value offset; ///< of their sums
+    int64_t width;
+    bool isWhole; ///< else columns behind the product's last one are masked
+  };
+  void emitVector(mlir::ArrayRef<mlir::Value> row, const Vector &vector,
+                  mlir::Value sums);
+  void emitRow(mlir::ArrayRef<mlir::Value> row, mlir::Value width,
+               mlir::Value at, mlir::Value sums);
   mlir::Value withoutParts(mlir::Value sum, mlir::ArrayRef<mlir::Value> row,
                            mlir::Value column);
   mlir::Value addInitial(mlir::Value sum, mlir::ArrayRef<Lanes> index);

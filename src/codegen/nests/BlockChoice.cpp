@@ -131,29 +131,71 @@ static void chooseTransposedLoads(const KernelModel &model, NestGroup &group) {
 /// Positions of a block that share loads. They hide the latency of a
 /// multiplication, and leave registers for the values that they share.
 static constexpr int64_t sharingPositions = 4;
-/// A block gains little if fewer vectors than this are the same at all
-/// positions.
+/// A block gains little if fewer loads than this can be shared.
 static constexpr int64_t fewestShared = 8;
 /// A body of more operations is not run in blocks: it is emitted again for each
 /// position.
 static constexpr int64_t sharingOperations = 256;
 
-/// The number of vectors that are the same at all positions of the loop.
-static int64_t sharedVectors(const NestGroup &group, const SharedLoop &block) {
+/// An index without the constant that it adds, and the constant.
+static std::pair<AffineExpr, int64_t> splitConstant(AffineExpr expr) {
+  if (auto sum = dyn_cast_or_null<AffineBinaryOpExpr>(expr))
+    if (sum.getKind() == AffineExprKind::Add)
+      if (auto constant = dyn_cast<AffineConstantExpr>(sum.getRHS()))
+        return {sum.getLHS(), constant.getValue()};
+  return {expr, 0};
+}
+
+/// Whether a position reads by `first` what another position reads by `second`.
+static bool overlap(const analysis::Read &first, const analysis::Read &second,
+                    unsigned position) {
+  if (first.tensor != second.tensor)
+    return false;
+  bool meet = false;
+  for (auto [left, right] : llvm::zip(first.index, second.index)) {
+    auto [base, at] = splitConstant(left.expr);
+    auto [other, behind] = splitConstant(right.expr);
+    if (!base || base != other)
+      return false;
+    if (at == behind)
+      continue;
+    auto growth = left.growth(position);
+    if (!growth || *growth == 0 || (at - behind) % *growth != 0)
+      return false;
+    meet = true;
+  }
+  return meet;
+}
+
+/// The number of a nest's loads of vectors that are the same at all positions
+/// of the loop, or that a neighbour also makes.
+static int64_t sharedLoads(const LoopNest &nest, unsigned lane,
+                           unsigned position) {
+  ArrayRef<analysis::Read> reads = nest.reads.reads;
+  int64_t count = 0;
+  for (size_t i = 0; i < reads.size(); ++i) {
+    const analysis::Read &read = reads[i];
+    auto depends = [&](unsigned loop) {
+      return llvm::any_of(read.index, [&](const auto &index) {
+        return !index.expr || index.loops.test(loop);
+      });
+    };
+    if (!depends(lane))
+      continue;
+    count += !depends(position) ||
+             llvm::any_of(reads.take_front(i), [&](const auto &other) {
+               return overlap(read, other, position);
+             });
+  }
+  return count;
+}
+
+static int64_t sharedLoads(const NestGroup &group, const SharedLoop &block) {
   unsigned lanes = group.sharedLoops[group.laneLoop].dims.back();
   int64_t count = 0;
-  for (LoopNest *nest : group.nests) {
-    unsigned lane = *nest->loopOfShared(lanes);
-    unsigned position = *nest->loopOfShared(block.dims.back());
-    count += llvm::count_if(nest->reads.reads, [&](const analysis::Read &read) {
-      auto depends = [&](unsigned loop) {
-        return llvm::any_of(read.index, [&](const auto &index) {
-          return !index.expr || index.loops.test(loop);
-        });
-      };
-      return depends(lane) && !depends(position);
-    });
-  }
+  for (const LoopNest *nest : group.nests)
+    count += sharedLoads(*nest, *nest->loopOfShared(lanes),
+                         *nest->loopOfShared(block.dims.back()));
   return count;
 }
 
@@ -164,7 +206,7 @@ static void chooseSharedLoads(const KernelModel &model, NestGroup &group) {
     const SharedLoop &loop = group.sharedLoops[number];
     auto size = model.knownSize(group, loop);
     if ((size && *size < sharingPositions) ||
-        sharedVectors(group, loop) < fewestShared)
+        sharedLoads(group, loop) < fewestShared)
       return;
     group.blockLoop = number;
     group.blockSize = sharingPositions;

@@ -8,6 +8,7 @@
 #include "codegen/object/LowerToLLVM.h"
 
 #include "codegen/math/ExpandBF16.h"
+#include "codegen/math/ExpandBytes.h"
 #include "codegen/math/ExpandExtrema.h"
 #include "codegen/math/ExpandMath.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -61,7 +62,11 @@ void registerCodegenInterfaces(DialectRegistry &registry) {
 
 LogicalResult lowerToLLVM(ModuleOp module, const TargetInfo &target) {
   MLIRContext *context = module.getContext();
-  if (failed(verify(module)) || failed(expandMath(module, target)))
+  if (failed(verify(module)))
+    return failure();
+  expandByteDots(module, target);
+  expandRounding(module);
+  if (failed(expandMath(module, target)))
     return failure();
   expandBF16(module, target);
   expandExtrema(module);

@@ -12,6 +12,9 @@
 // or, where %w has scales along the depth,
 //         %p = contraction(float(%a), %w)
 //         %r = generic {(%p - zero * sum(%w)) * scale + %bias}
+// and     %q = generic {byte(roundeven(clamp(%r, low - zero, high - zero))) +
+//                       zero}
+// of      %q = byte(clamp(round(%r) + zero, low, high))
 //
 // Graphs that PyTorch's quantisation made multiply dequantised tensors. The
 // integers give the same result with less rounding, and processors multiply
@@ -22,6 +25,7 @@
 #include "import/passes/Passes.h"
 #include "import/quantized/IntegerProduct.h"
 #include "import/quantized/IntegerRows.h"
+#include "import/quantized/RoundedBytes.h"
 #include "ir/Explain.h"
 #include "ir/PassBase.h"
 #include "ir/Scope.h"
@@ -37,7 +41,7 @@ using namespace mlir;
 namespace anabranch {
 namespace {
 
-LogicalResult multiplyIntegers(func::FuncOp main) {
+LogicalResult multiplyIntegers(func::FuncOp main, bool dotsBytes) {
   SmallVector<ir::AtenOp> calls;
   main.walk([&](ir::AtenOp op) { calls.push_back(op); });
   for (ir::AtenOp op : calls) {
@@ -45,9 +49,11 @@ LogicalResult multiplyIntegers(func::FuncOp main) {
     OpBuilder builder(op, &keeper);
     importer::LoweringBuilder lowering(builder, op);
     std::string why;
-    Value product = importer::multiplyIntegers(lowering, op, why);
+    Value product = importer::multiplyIntegers(lowering, op, dotsBytes, why);
     if (!product)
       product = importer::multiplyIntegerRows(lowering, op);
+    if (!product)
+      product = importer::roundToBytes(lowering, op);
     if (product) {
       op.getResult(0).replaceAllUsesWith(product);
       op.erase();
@@ -60,11 +66,14 @@ LogicalResult multiplyIntegers(func::FuncOp main) {
 
 } // namespace
 
-std::unique_ptr<Pass> createMultiplyIntegersPass() {
+std::unique_ptr<Pass> createMultiplyIntegersPass(bool dotsBytes) {
   return ir::makePass<func::FuncOp, arith::ArithDialect, linalg::LinalgDialect,
                       math::MathDialect, tensor::TensorDialect>(
       "anabranch-multiply-integers",
-      "multiplies the integers of quantised tensors", multiplyIntegers);
+      "multiplies the integers of quantised tensors",
+      [dotsBytes](func::FuncOp main) {
+        return multiplyIntegers(main, dotsBytes);
+      });
 }
 
 } // namespace anabranch

@@ -28,8 +28,9 @@ std::unique_ptr<mlir::Pass> createNormalizeAtenPass();
 std::unique_ptr<mlir::Pass> createFoldBatchNormPass();
 
 /// `anabranch-multiply-integers`: products and convolutions of tensors that
-/// stand for bytes multiply the bytes.
-std::unique_ptr<mlir::Pass> createMultiplyIntegersPass();
+/// stand for bytes multiply the bytes. `dotsBytes` says whether the processor
+/// adds four products of bytes at once.
+std::unique_ptr<mlir::Pass> createMultiplyIntegersPass(bool dotsBytes = true);
 
 /// `anabranch-lower-aten`: applies the operator table. A call without a
 /// lowering stays, with the attribute `anabranch.refusal`.
@@ -49,7 +50,7 @@ inline void registerImportPasses() {
   mlir::registerPass(createLowerFencesPass);
   mlir::registerPass(createNormalizeAtenPass);
   mlir::registerPass(createFoldBatchNormPass);
-  mlir::registerPass(createMultiplyIntegersPass);
+  mlir::registerPass([] { return createMultiplyIntegersPass(); });
   mlir::registerPass(createLowerAtenPass);
   mlir::registerPass([] { return createDecomposeAttentionPass(); });
   mlir::registerPass(createVerifyLinalgPass);

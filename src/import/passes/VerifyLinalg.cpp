@@ -27,9 +27,9 @@ static bool isLinalgLevel(Operation *op) {
              linalg::YieldOp, linalg::IndexOp, tensor::EmptyOp, tensor::DimOp,
              tensor::CastOp, tensor::ExtractOp, tensor::ExtractSliceOp,
              tensor::InsertSliceOp, tensor::ExpandShapeOp,
-             tensor::CollapseShapeOp, ir::AtenOp, ir::CheckOp, ir::ExpectOp,
-             ir::FenceOp, ir::ScatterOp, ir::ScanOp, ir::AttentionOp,
-             ir::YieldOp>(op);
+             tensor::CollapseShapeOp, ir::AtenOp, ir::ByteDotOp, ir::CheckOp,
+             ir::ExpectOp, ir::FenceOp, ir::ScatterOp, ir::ScanOp,
+             ir::AttentionOp, ir::YieldOp>(op);
 }
 
 namespace {

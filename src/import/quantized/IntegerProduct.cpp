@@ -35,14 +35,16 @@ struct Side {
 /// Builds the value of one product.
 class IntegerProduct {
 public:
-  IntegerProduct(LoweringBuilder &b, ir::AtenOp op, std::string &why)
-      : b(b), op(op), why(why) {}
+  IntegerProduct(LoweringBuilder &b, ir::AtenOp op, bool dotsBytes,
+                 std::string &why)
+      : b(b), op(op), dotsBytes(dotsBytes), why(why) {}
 
   Value multiply();
 
 private:
   LoweringBuilder &b;
   ir::AtenOp op;
+  const bool dotsBytes;
   std::string &why;
   Side left, right;
   Operand bias;
@@ -60,7 +62,7 @@ private:
   Value sumsOf(const Side &side);
   void sumRight();
   Operand columnScale();
-  Value finish(Value sums);
+  Value finish(Operand sums);
   Value refuse(StringRef reason) {
     why = reason.str();
     return Value();
@@ -159,8 +161,10 @@ static SmallVector<int64_t> positionsOf(const Side &side,
       ArrayRef(side.positions).take_back(tensor.rank()));
 }
 
-Value IntegerProduct::finish(Value sums) {
-  SmallVector<Operand> operands = {b.tensor(sums, i32())};
+/// The result, of sums of products in a dtype that is exact for them and for
+/// their corrections.
+Value IntegerProduct::finish(Operand sums) {
+  SmallVector<Operand> operands = {sums};
   auto add = [&](const Side &side, Operand tensor) -> std::optional<size_t> {
     if (!tensor)
       return std::nullopt;
@@ -188,7 +192,7 @@ Value IntegerProduct::finish(Value sums) {
     biasAt = operands.size() - 1;
   }
   bool isExact = left.tensor.largest() && right.tensor.largest();
-  DType whole = isExact ? i32() : DType::f64(b.context());
+  DType whole = isExact ? sums.dtype : DType::f64(b.context());
   DType result = b.resultDType(), real = result.math();
   return b.elementwiseMixed(
       operands, result, op.getResultSizes(), [&](Body &body, ArrayRef<Num> x) {
@@ -207,11 +211,16 @@ Value IntegerProduct::finish(Value sums) {
         if (leftSums && rightSums)
           total = total + zero * other * s::constant(body, whole, depth);
         Num value = s::cast(total, real);
+        SmallVector<Num> factors;
         for (size_t scale : scales)
-          value = value * s::cast(x[scale], real);
-        if (number != 1)
-          value = value * number;
-        return biasAt ? value + s::cast(x[*biasAt], real) : value;
+          factors.push_back(s::cast(x[scale], real));
+        if (number != 1 || factors.empty())
+          factors.push_back(value.constant(number));
+        Num last = factors.pop_back_val();
+        for (Num factor : factors)
+          value = value * factor;
+        return biasAt ? s::multiplyAdd(value, last, s::cast(x[*biasAt], real))
+                      : value * last;
       });
 }
 
@@ -233,12 +242,13 @@ Value IntegerProduct::multiplyMatrices(const MatrixCall &call) {
   sumRight();
   if (right.tensor.hasZero())
     left.sums = b.tensor(sumsOf(left), i32());
-  return finish(call.contract(b, left.tensor.integers, right.tensor.integers));
+  Value sums = call.contract(b, left.tensor.integers, right.tensor.integers);
+  return finish(b.tensor(sums, i32()));
 }
 
 Value IntegerProduct::multiplyWindows() {
   FailureOr<Convolution> conv = convolutionOf(op, b);
-  if (failed(conv) || conv->transposed || isDepthwise(*conv) ||
+  if (failed(conv) || conv->transposed ||
       !findSides(conv->input.value, conv->weight.value))
     return Value();
   for (int64_t dim = 1; dim < conv->input.rank(); ++dim) {
@@ -263,25 +273,36 @@ Value IntegerProduct::multiplyWindows() {
   conv->bias = {};
   conv->input = left.tensor.integers;
   conv->weight = right.tensor.integers;
-  conv->result = i32();
+  conv->dotsBytes = dotsBytes && conv->input.dtype.isUnsigned !=
+                                     conv->weight.dtype.isUnsigned;
+  // Sums of few taps and their corrections are exact in f32.
+  bool addsFloats = isDepthwise(*conv) && !conv->dotsBytes;
+  conv->result = addsFloats ? DType::f32(b.context()) : i32();
   conv->padValue = static_cast<double>(zero);
   if (right.tensor.hasZero() && !sumWindows(*conv))
     return refuse("the weight's zero points are not known to be zero");
-  return finish(convolve(b, *conv));
+  return finish(b.tensor(convolve(b, *conv), conv->result));
 }
 
-/// The sums of the integers in each window, [N, 1, points...]: those over the
-/// channels, then those over the taps. False for windows that are too large.
+/// The sums of the integers in each window, [N, 1, points...], or those of each
+/// channel. False for windows that are too large, and for other groups.
 bool IntegerProduct::sumWindows(const Convolution &conv) {
+  Convolution sum = conv;
+  Sizes ones = b.sizesOf(conv.weight.value);
+  if (isDepthwise(conv)) {
+    sum.weight.value = b.fill(ones, conv.weight.dtype, 1);
+    left.sums = b.tensor(depthwise(b, sum), conv.result);
+    return true;
+  }
   if (conv.groups != 1 || !hasFewTaps(conv))
     return false;
+  // Those over the channels, then those over the taps.
   Side image{left.tensor, {1}, {}, {}};
-  Convolution sum = conv;
   sum.input = b.tensor(sumsOf(image), i32());
-  Sizes one = b.sizesOf(conv.weight.value);
-  one[0] = one[1] = b.indexAttr(1);
-  sum.weight = b.tensor(b.fill(one, i32(), 1), i32());
+  ones[0] = ones[1] = b.indexAttr(1);
+  sum.weight = b.tensor(b.fill(ones, i32(), 1), i32());
   sum.sizes[1] = b.indexAttr(1);
+  sum.dotsBytes = false;
   sum.padValue = conv.padValue * static_cast<double>(conv.channels());
   left.sums = b.tensor(depthwise(b, sum), i32());
   return true;
@@ -296,8 +317,9 @@ Value IntegerProduct::multiply() {
 
 } // namespace
 
-Value multiplyIntegers(LoweringBuilder &b, ir::AtenOp op, std::string &why) {
-  return IntegerProduct(b, op, why).multiply();
+Value multiplyIntegers(LoweringBuilder &b, ir::AtenOp op, bool dotsBytes,
+                       std::string &why) {
+  return IntegerProduct(b, op, dotsBytes, why).multiply();
 }
 
 } // namespace importer

@@ -27,8 +27,9 @@ namespace importer {
 
 /// The value of a matrix product or convolution whose operands both stand for
 /// integers, with its products made of integers. Null for other calls; `why`
-/// then has the reason if both operands do stand for integers.
-mlir::Value multiplyIntegers(LoweringBuilder &b, ir::AtenOp op,
+/// then has the reason if both operands do stand for integers. `dotsBytes` says
+/// whether the processor adds four products of bytes at once.
+mlir::Value multiplyIntegers(LoweringBuilder &b, ir::AtenOp op, bool dotsBytes,
                              std::string &why);
 
 } // namespace importer

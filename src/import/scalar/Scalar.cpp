@@ -360,6 +360,13 @@ template <typename OpT> static Num rounding(Num x) {
 Num s::floor(Num x) { return rounding<math::FloorOp>(x); }
 Num s::ceil(Num x) { return rounding<math::CeilOp>(x); }
 Num s::trunc(Num x) { return rounding<math::TruncOp>(x); }
+Num s::byteDot(Num sum, Num word, ArrayRef<Num> bytes, bool unsignedWord) {
+  auto values = llvm::map_to_vector(bytes, [](Num x) { return x.value; });
+  Value value = sum.body->create<ir::ByteDotOp>(
+      sum.value, word.value, ValueRange(values), unsignedWord);
+  return {sum.body, value, sum.dtype};
+}
+
 Num s::roundeven(Num x) { return rounding<math::RoundEvenOp>(x); }
 
 Num s::sigmoid(Num x) { return 1.0 / (1.0 + exp(-x)); }

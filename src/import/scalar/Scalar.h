@@ -138,6 +138,9 @@ Num pow(Num a, Num b);
 Num copysign(Num a, Num b);
 /// a * b + c, rounded once for floats.
 Num multiplyAdd(Num a, Num b, Num c);
+/// The sum plus the products of up to four bytes and those of a word; the one
+/// or the other are unsigned.
+Num byteDot(Num sum, Num word, llvm::ArrayRef<Num> bytes, bool unsignedWord);
 /// log(exp(a) + exp(b)) without overflow.
 Num logAddExp(Num a, Num b);
 

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from checking import check, compiled, ints, rand
+from checking import check, compiled, exported_for, ints, rand
 
 import anabranch
 
@@ -337,3 +337,29 @@ def test_pools_whose_sizes_must_be_known() -> None:
     ours = torch.compile(pools, backend=anabranch.anabranch, dynamic=False)(x)
     assert anabranch.last_report()["fallbacks"] == []
     torch.testing.assert_close(ours, pools(x))
+
+
+class Residual(torch.nn.Module):
+    """The second product's results may overwrite the first's."""
+
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self.up = torch.nn.Linear(17, columns)
+        self.inner = torch.nn.Linear(columns, columns, bias=False)
+
+    def forward(self, x):
+        first = self.up(x)
+        return self.inner(F.gelu(first)) + first
+
+
+@pytest.mark.parametrize("target", ["avx2", "avx512", "amx"])
+@pytest.mark.parametrize("columns", [4, 12, 24, 30, 40, 104])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rows_with_a_rest(target, columns, dtype, tmp_path):
+    model, x = Residual(columns).to(dtype).eval(), rand(37, 17).to(dtype)
+    with torch.no_grad():
+        found = exported_for(target, model, (x,), tmp_path / "package")(x)
+        expected = model(x)
+    # Sums of another order, rounded to the dtype.
+    loose = {"rtol": 0.02, "atol": 0.01} if dtype == torch.bfloat16 else {}
+    torch.testing.assert_close(found, expected, **loose)

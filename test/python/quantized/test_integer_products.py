@@ -131,7 +131,7 @@ def multiplies_integers(case: Case, freeze: bool) -> bool:
     is_depthwise = groups > 1 and case.w[1] == 1 and case.w[0] == groups
     knows_padding = freeze or case.x_zero != "tensor" or not how.get("padding")
     knows_zeros = case.w_zero == "none" or (freeze and case.w_zero == "zeros")
-    return not is_depthwise and knows_padding and (knows_zeros or groups == 1)
+    return knows_padding and (knows_zeros or groups == 1 or is_depthwise)
 
 
 def check(
@@ -175,6 +175,22 @@ CASES = [
     Case("conv", (1, 8, 5, 6, 7), (16, 8, 3, 3, 3), how=(("padding", 1),)),
     Case("conv", (1, 16, 8, 8), (16, 16, 3, 3), w_zero="mixed", how=(("padding", 1),)),
     Case("conv", (2, 16, 8, 8), (32, 16, 3, 3), dtype=torch.float16),
+    Case("conv", (2, 24, 9, 9), (24, 1, 3, 3), how=(("groups", 24), ("padding", 1))),
+    Case(
+        "conv",
+        (1, 40, 11, 8),
+        (40, 1, 5, 5),
+        w_zero="mixed",
+        how=(("groups", 40), ("padding", 2), ("stride", 2)),
+    ),
+    Case(
+        "conv",
+        (1, 16, 30),
+        (16, 1, 7),
+        unsigned=False,
+        how=(("groups", 16), ("dilation", 2), ("padding", 3)),
+    ),
+    Case("conv", (1, 19, 4, 6, 7), (19, 1, 3, 2, 3), how=(("groups", 19),)),
 ]
 
 
@@ -188,12 +204,13 @@ def test_products(case: Case, options) -> None:
         check(module, x, compiled(x), of_integers)
         # Zero points that change count from the next call on.
         module.zeros.fill_(3)
-        check(module, x, compiled(x), of_integers and dict(case.how).get("groups") != 2)
+        groups = dict(case.how).get("groups")
+        check(module, x, compiled(x), of_integers and groups != 2)
     assert anabranch.counters.fallback_calls == 0
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("number", [0, 2, 3, 7, 8, 9, 13])
+@pytest.mark.parametrize("number", [0, 2, 3, 7, 8, 9, 13, 15, 16, 17, 18])
 def test_targets(target: str, number: int, tmp_path: Path) -> None:
     module, x = Product(CASES[number]).eval(), sample(CASES[number])
     with torch.no_grad():
@@ -216,16 +233,20 @@ def products(draw) -> Case:
         x = (*draw(st.lists(st.integers(1, 9), min_size=1, max_size=2)), depth)
         zero = draw(st.sampled_from(["none", "number", "tensor", "rows"]))
         return Case("linear", x, (draw(sizes), depth), x_zero=zero, **common)
-    points, groups = draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 2]))
+    points, groups = draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 2, 0]))
     channels, filters = draw(st.integers(1, 20)), draw(st.integers(1, 20))
+    if groups == 0:  # depthwise
+        groups, channels, filters = draw(st.integers(2, 40)), 1, 1
     window = draw(st.lists(st.integers(1, 3), min_size=points, max_size=points))
+    if points < 3:
+        window[0] = draw(st.integers(1, 5))
     how = {
         "groups": groups,
         "stride": draw(st.integers(1, 2)),
         "padding": draw(st.integers(0, 2)),
         "dilation": draw(st.integers(1, 2)),
     }
-    image = draw(st.lists(st.integers(5, 9), min_size=points, max_size=points))
+    image = draw(st.lists(st.integers(9, 13), min_size=points, max_size=points))
     zero = draw(st.sampled_from(["none", "number", "tensor"]))
     return Case(
         "conv",

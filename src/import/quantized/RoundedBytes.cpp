@@ -1,0 +1,145 @@
+//===- RoundedBytes.cpp - floats that become bytes ------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/quantized/RoundedBytes.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+
+namespace anabranch {
+namespace importer {
+
+namespace {
+
+/// Floats have all integers up to this, and the halves between them.
+constexpr double mostZero = 1 << 20;
+
+/// The call that makes a tensor, if it has one of these names.
+ir::AtenOp madeBy(Value tensor, ArrayRef<StringRef> callees) {
+  auto op = tensor.getDefiningOp<ir::AtenOp>();
+  bool isIt = op && !op.getOrdered() && op.getNumResults() == 1 &&
+              llvm::is_contained(callees, op.getCallee());
+  return isIt ? op : ir::AtenOp();
+}
+
+struct Range {
+  double low, high;
+
+  double clamped(double number) const {
+    return std::min(std::max(number, low), high);
+  }
+};
+
+/// What a graph does to a float before it becomes a byte. The number is scaled
+/// and clamped, and the zero point is added after rounding.
+struct Rounding {
+  Value number;
+  std::optional<float> scale;
+  Range bounds;
+  double zero = 0;
+
+  static std::optional<Rounding> find(ir::AtenOp conversion, DType byte);
+  void takeActivation();
+};
+
+/// The range of a clamp to integers that the bytes have.
+std::optional<Range> rangeOf(ir::AtenOp clamp, DType byte) {
+  auto low = clamp.getFloatArg("min"), high = clamp.getFloatArg("max");
+  double least = byte.isUnsigned ? 0 : -128;
+  if (!low || !high || *low < least || *high > least + 255 || *low > *high ||
+      std::trunc(*low) != *low || std::trunc(*high) != *high)
+    return std::nullopt;
+  return Range{*low, *high};
+}
+
+std::optional<Rounding> Rounding::find(ir::AtenOp conversion, DType byte) {
+  ir::AtenOp clamp = madeBy(conversion.getOperandArg("self"), {"clamp"});
+  auto range = clamp ? rangeOf(clamp, byte) : std::nullopt;
+  if (!range)
+    return std::nullopt;
+  Rounding found;
+  Value sum = clamp.getOperandArg("self");
+  if (ir::AtenOp add = madeBy(sum, {"add.Tensor"})) {
+    auto zero = add.getFloatArg("other");
+    if (!zero || add.getFloatArg("alpha").value_or(1) != 1 ||
+        std::trunc(*zero) != *zero || std::abs(*zero) > mostZero)
+      return std::nullopt;
+    found.zero = *zero;
+    sum = add.getOperandArg("self");
+  }
+  ir::AtenOp round = madeBy(sum, {"round"});
+  if (!round)
+    return std::nullopt;
+  found.number = round.getOperandArg("self");
+  found.bounds = {range->low - found.zero, range->high - found.zero};
+  found.takeActivation();
+  return found;
+}
+
+/// Where the number is a factor times a clamped one that nobody else reads,
+/// takes the factor ahead of the clamp, to which it adds the bounds.
+void Rounding::takeActivation() {
+  ir::AtenOp product = madeBy(number, {"mul.Tensor"});
+  auto factor = product ? product.getFloatArg("other") : std::nullopt;
+  Value active = factor ? product.getOperandArg("self") : Value();
+  ir::AtenOp clamp =
+      active ? madeBy(active, {"relu", "hardtanh", "clamp"}) : ir::AtenOp();
+  if (!clamp || !number.hasOneUse() || !active.hasOneUse())
+    return;
+  auto times = static_cast<float>(*factor);
+  if (!(times > 0) || !std::isfinite(times))
+    return;
+  auto low = clamp.getFloatArg("min"), high = clamp.getFloatArg("max");
+  if (clamp.getCallee() == "hardtanh") {
+    low = clamp.getFloatArg("min_val");
+    high = clamp.getFloatArg("max_val");
+  } else if (clamp.getCallee() == "relu") {
+    low = 0;
+  } else if ((clamp.getArg("min") && !low) || (clamp.getArg("max") && !high)) {
+    return;
+  }
+  auto scaled = [&](double bound) {
+    return bounds.clamped(static_cast<float>(bound) * times);
+  };
+  // Of ends that cross, the upper one counts.
+  bounds = {low ? scaled(*low) : bounds.low,
+            high ? scaled(*high) : bounds.high};
+  bounds.low = std::min(bounds.low, bounds.high);
+  scale = times;
+  number = clamp.getOperandArg("self");
+}
+
+} // namespace
+
+Value roundToBytes(LoweringBuilder &b, ir::AtenOp op) {
+  bool isConversion = op.getCallee() == "_to_copy" ||
+                      op.getCallee() == "prims::convert_element_type";
+  DType byte = isConversion ? b.resultDType() : DType();
+  if (!isConversion || op.getOrdered() || !byte.isInt() || byte.width() != 8)
+    return Value();
+  std::optional<Rounding> rounding = Rounding::find(op, byte);
+  if (!rounding)
+    return Value();
+  Operand number = b.tensor(rounding->number);
+  if (!number.dtype.type.isF32())
+    return Value();
+  return b.elementwiseMixed(
+      {number}, byte, op.getResultSizes(), [&](Body &body, ArrayRef<Num> x) {
+        Num scaled = rounding->scale ? x[0] * *rounding->scale : x[0];
+        Num bounded = s::minimum(
+            s::maximum(scaled, scaled.constant(rounding->bounds.low)),
+            scaled.constant(rounding->bounds.high));
+        DType wide = DType::integer(b.context(), 32);
+        Num whole = s::cast(s::roundeven(bounded), wide);
+        return whole + s::constant(body, wide, rounding->zero);
+      });
+}
+
+} // namespace importer
+} // namespace anabranch
