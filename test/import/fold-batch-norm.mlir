@@ -63,3 +63,29 @@ func.func @transposed_groups(%x: tensor<2x3x5x5xf32>,
   %1:3 = anabranch.aten "_native_batch_norm_legit_no_training"(%0, %mean, %var) {bias, eps = 1.0e-05 : f64, input = #anabranch.operand<0>, momentum = 1.0e-01 : f64, running_mean = #anabranch.operand<1>, running_var = #anabranch.operand<2>, weight} : (tensor<2x12x5x5xf32>, tensor<12xf32>, tensor<12xf32>) -> (tensor<2x12x5x5xf32>, tensor<0xf32>, tensor<0xf32>)
   return %1#0 : tensor<2x12x5x5xf32>
 }
+
+// The sums of a convolution of two bytes are scaled before they are rounded.
+// CHECK-LABEL: func.func @of_two_bytes(
+// CHECK: %[[SUMS:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<4x3xbf16>, tensor<2x3x25xbf16>) outs(%{{.*}} : tensor<2x4x25xf32>)
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %{{.*}}, %{{.*}} : tensor<2x4x5x5xf32>, tensor<4xf32>, tensor<4xf32>) outs(%{{.*}} : tensor<2x4x5x5xbf16>)
+// CHECK: math.fma
+// CHECK: arith.truncf
+// CHECK-NOT: "_native_batch_norm_legit_no_training"
+// CHECK-LABEL: func.func @linear_of_two_bytes(
+// CHECK: "_native_batch_norm_legit_no_training"
+func.func @of_two_bytes(%x: tensor<2x3x5x5xbf16>,
+    %w: tensor<4x3x1x1xbf16> {anabranch.constant = "w"},
+    %mean: tensor<4xbf16> {anabranch.constant = "mean"},
+    %var: tensor<4xf32> {anabranch.constant = "var"}) -> tensor<2x4x5x5xbf16> {
+  %0 = anabranch.aten "convolution"(%x, %w) {bias, dilation = [1, 1], groups = 1 : i64, input = #anabranch.operand<0>, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false, weight = #anabranch.operand<1>} : (tensor<2x3x5x5xbf16>, tensor<4x3x1x1xbf16>) -> tensor<2x4x5x5xbf16>
+  %1:3 = anabranch.aten "_native_batch_norm_legit_no_training"(%0, %mean, %var) {bias, eps = 1.0e-05 : f64, input = #anabranch.operand<0>, momentum = 1.0e-01 : f64, running_mean = #anabranch.operand<1>, running_var = #anabranch.operand<2>, weight} : (tensor<2x4x5x5xbf16>, tensor<4xbf16>, tensor<4xf32>) -> (tensor<2x4x5x5xbf16>, tensor<0xf32>, tensor<0xf32>)
+  return %1#0 : tensor<2x4x5x5xbf16>
+}
+func.func @linear_of_two_bytes(%x: tensor<2x3xbf16>,
+    %w: tensor<4x3xbf16> {anabranch.constant = "w"},
+    %mean: tensor<4xbf16> {anabranch.constant = "mean"},
+    %var: tensor<4xbf16> {anabranch.constant = "var"}) -> tensor<2x4xbf16> {
+  %0 = anabranch.aten "linear"(%x, %w) {bias, input = #anabranch.operand<0>, weight = #anabranch.operand<1>} : (tensor<2x3xbf16>, tensor<4x3xbf16>) -> tensor<2x4xbf16>
+  %1:3 = anabranch.aten "_native_batch_norm_legit_no_training"(%0, %mean, %var) {bias, eps = 1.0e-05 : f64, input = #anabranch.operand<0>, momentum = 1.0e-01 : f64, running_mean = #anabranch.operand<1>, running_var = #anabranch.operand<2>, weight} : (tensor<2x4xbf16>, tensor<4xbf16>, tensor<4xbf16>) -> (tensor<2x4xbf16>, tensor<0xf32>, tensor<0xf32>)
+  return %1#0 : tensor<2x4xbf16>
+}

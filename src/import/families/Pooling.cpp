@@ -15,6 +15,7 @@
 #include "import/lowering/Shapes.h"
 #include "import/lowering/Windows.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -202,15 +203,19 @@ static Value argMax(LoweringBuilder &b, const Pool &pool, ArrayRef<Tap> taps,
                             });
 }
 
+/// A number that no element of the dtype is less than.
+static double leastOf(DType dtype) {
+  if (dtype.isFloat())
+    return -std::numeric_limits<double>::infinity();
+  return dtype.isUnsigned ? 0 : -std::ldexp(1.0, int(dtype.width()) - 1);
+}
+
 static Lowered lowerMaxPool(ir::AtenOp op, LoweringBuilder &b, size_t dims) {
   FailureOr<Pool> pool = poolOf(op, b, dims);
   if (failed(pool))
     return failure();
   DType dtype = b.resultDType();
-  if (!dtype.isFloat())
-    return b.refuse("a pool of integers");
-  FailureOr<SmallVector<Tap>> taps =
-      tapsOf(b, *pool, -std::numeric_limits<double>::infinity(), dtype);
+  FailureOr<SmallVector<Tap>> taps = tapsOf(b, *pool, leastOf(dtype), dtype);
   if (failed(taps))
     return failure();
   SmallVector<Value> results = {
@@ -292,9 +297,9 @@ static Lowered of(ir::AtenOp op, LoweringBuilder &b) {
 void anabranch::importer::registerPooling(OpTable &table) {
   table.family("pool");
   table.add("max_pool2d_with_indices", of<lowerMaxPool, 2>,
-            "T(2, 3, 8, 9), [3, 3], [2, 2], [1, 1]", Floats | I64);
+            "T(2, 3, 8, 9), [3, 3], [2, 2], [1, 1]", Numbers);
   table.add("max_pool3d_with_indices", of<lowerMaxPool, 3>,
-            "T(2, 3, 5, 6, 7), [3, 2, 3], [2, 2, 1], [1, 1, 0]", Floats | I64);
+            "T(2, 3, 5, 6, 7), [3, 2, 3], [2, 2, 1], [1, 1, 0]", Numbers);
   table.add("max_pool2d", of<lowerMaxPool, 2>, "", Floats);
   table.add("max_pool3d", of<lowerMaxPool, 3>, "", Floats);
   table.add("avg_pool2d", of<lowerAvgPool, 2>, "T(2, 3, 8, 8), [2, 2]", Floats);

@@ -12,14 +12,20 @@
 //                                                        %w1, %b1)
 //
 // Everything but %x is steady, so that `initialize` makes %w1 and %b1.
-// Weights of two bytes stay as they are: the product would be rounded.
+// Weights of two bytes stay as they are: the product would be rounded. Their
+// convolution's sums are scaled before they are rounded,
+//
+//   %c = contraction(%x, %w) in f32
+//   %r = generic {round(%c * %s + %b1)}
 //
 //===----------------------------------------------------------------------===//
 
+#include "import/lowering/Convolution.h"
 #include "import/lowering/Formula.h"
 #include "import/lowering/Lowering.h"
 #include "import/passes/Passes.h"
 #include "ir/PassBase.h"
+#include "ir/Scope.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -43,6 +49,8 @@ struct Folding {
       filters; ///< the weight's dimension that becomes the result's channels
 
   int64_t channels() const { return weight.size(filters); }
+  /// Whether the sums are scaled instead of the weight.
+  bool scalesSums() const { return weight.dtype.width() == 16; }
 };
 
 /// The weight's dimension that becomes the channels of the result, the result's
@@ -93,11 +101,15 @@ std::optional<Folding> match(ir::AtenOp norm) {
     if (!needed.isSteady())
       return std::nullopt;
   Type type = f.weight.type().getElementType();
-  if ((!type.isF32() && !type.isF64()) || !f.weight.type().hasStaticShape())
+  if (!isa<FloatType>(type) || !f.weight.type().hasStaticShape())
+    return std::nullopt;
+  if (f.scalesSums() && (product.getCallee() != "convolution" ||
+                         *filters != 0 || product.getOrdered()))
     return std::nullopt;
   for (const Operand &any : {f.bias, f.scale, f.shift, f.mean, f.variance})
-    if (any && (!any.isSteady() || any.type().getElementType() != type ||
-                any.type().getShape() != ArrayRef(f.channels())))
+    if (any &&
+        (!any.isSteady() || any.type().getShape() != ArrayRef(f.channels()) ||
+         (!f.scalesSums() && any.type().getElementType() != type)))
       return std::nullopt;
   return f;
 }
@@ -114,11 +126,14 @@ void setArgument(ir::AtenOp op, StringRef name, Value value) {
   op.setArgsAttr(args.getDictionary(op.getContext()));
 }
 
-void fold(Folding &f) {
-  OpBuilder builder(f.product);
-  LoweringBuilder b(builder, f.norm.getLoc());
-  DType dtype = f.weight.dtype;
-  Sizes shape = b.sizesOf(f.weight.value), filters = {shape[f.filters]};
+/// By what the batch norm multiplies each channel, and what it adds then.
+struct Steps {
+  Operand factor, bias;
+};
+
+Steps stepsOf(const Folding &f, LoweringBuilder &b) {
+  DType dtype = f.weight.dtype.math();
+  Sizes filters = {b.sizesOf(f.weight.value)[f.filters]};
   SmallVector<Operand> terms = {f.variance};
   if (f.scale)
     terms.push_back(f.scale);
@@ -139,14 +154,43 @@ void fold(Folding &f) {
         Num sum = f.bias ? (x[2] - x[0]) * x[1] : -(x[0] * x[1]);
         return f.shift ? sum + x.back() : sum;
       });
+  return {factor, b.tensor(bias, dtype)};
+}
+
+void scaleWeight(Folding &f) {
+  OpBuilder builder(f.product);
+  LoweringBuilder b(builder, f.norm.getLoc());
+  DType dtype = f.weight.dtype;
+  auto [factor, bias] = stepsOf(f, b);
   factor.positions = {f.filters};
   Value weight =
-      b.elementwise({f.weight, factor}, dtype, dtype, shape,
+      b.elementwise({f.weight, factor}, dtype, dtype, b.sizesOf(f.weight.value),
                     [](Body &, ArrayRef<Num> x) { return x[0] * x[1]; });
   setArgument(f.product, "weight", weight);
-  setArgument(f.product, "bias", bias);
+  setArgument(f.product, "bias", bias.value);
   f.norm.getResult(0).replaceAllUsesWith(f.product.getResult(0));
   f.norm.erase();
+}
+
+void scaleSums(Folding &f) {
+  ir::ScopeKeeper keeper(f.product);
+  OpBuilder builder(f.product, &keeper);
+  LoweringBuilder b(builder, f.product);
+  FailureOr<Convolution> conv = convolutionOf(f.product, b);
+  if (failed(conv))
+    return;
+  DType dtype = f.weight.dtype, wide = dtype.math();
+  auto [factor, bias] = stepsOf(f, b);
+  factor.positions = bias.positions = {1};
+  conv->bias = {};
+  conv->result = wide;
+  Operand sums = b.tensor(convolve(b, *conv), wide);
+  Value result = b.elementwise(
+      {sums, factor, bias}, wide, dtype, conv->sizes,
+      [](Body &, ArrayRef<Num> x) { return s::multiplyAdd(x[0], x[1], x[2]); });
+  f.norm.getResult(0).replaceAllUsesWith(result);
+  f.norm.erase();
+  f.product.erase();
 }
 
 LogicalResult foldBatchNorm(func::FuncOp main) {
@@ -154,7 +198,7 @@ LogicalResult foldBatchNorm(func::FuncOp main) {
   main.walk([&](ir::AtenOp op) { norms.push_back(op); });
   for (ir::AtenOp op : norms)
     if (std::optional<Folding> found = match(op))
-      fold(*found);
+      found->scalesSums() ? scaleSums(*found) : scaleWeight(*found);
   return success();
 }
 

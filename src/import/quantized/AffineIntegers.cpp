@@ -49,6 +49,13 @@ bool isView(ir::AtenOp op) {
   return views.contains(op.getCallee());
 }
 
+/// Whether the call picks the greatest elements, whose places nobody asks for.
+bool isMaxPool(ir::AtenOp op) {
+  return (op.getCallee() == "max_pool2d_with_indices" ||
+          op.getCallee() == "max_pool3d_with_indices") &&
+         op.getNumResults() == 2 && op.getResult(1).use_empty();
+}
+
 bool isByte(DType dtype) { return dtype.isInt() && dtype.width() == 8; }
 
 /// Whether a conversion keeps the values of small integers. Floats that become
@@ -89,6 +96,8 @@ private:
   Found read(const Operand &tensor, unsigned depth);
   Found converted(ir::AtenOp op, unsigned depth);
   Found viewed(ir::AtenOp op, unsigned depth);
+  Found pooled(ir::AtenOp op, unsigned depth);
+  void callOnIntegers(ir::AtenOp op, Operand &integers);
   Found scaled(ir::AtenOp op, unsigned depth);
   Found shifted(ir::AtenOp op, unsigned depth);
   bool scale(AffineIntegers &integers, const Operand &factor);
@@ -101,8 +110,11 @@ constexpr unsigned mostOperators = 8;
 
 Finder::Found Finder::find(Value tensor, unsigned depth) {
   auto op = tensor.getDefiningOp<ir::AtenOp>();
-  if (!op || op.getOrdered() || op.getNumResults() != 1 ||
-      depth == mostOperators)
+  if (!op || op.getOrdered() || depth == mostOperators)
+    return std::nullopt;
+  if (isMaxPool(op))
+    return pooled(op, depth + 1);
+  if (op.getNumResults() != 1)
     return std::nullopt;
   if (isConversion(op))
     return converted(op, depth + 1);
@@ -209,23 +221,40 @@ Finder::Found Finder::viewed(ir::AtenOp op, unsigned depth) {
   if ((found->zeroTensor && !follows(found->zeroTensor)) ||
       !llvm::all_of(found->scaleTensors, follows))
     return std::nullopt;
+  callOnIntegers(op, found->integers);
+  return found;
+}
+
+/// The pool of the integers, whose order is that of the numbers.
+Finder::Found Finder::pooled(ir::AtenOp op, unsigned depth) {
+  Value self = op.getOperandArg("self");
+  Found found = self ? find(self, depth) : std::nullopt;
+  if (!found || found->zeroTensor || !found->scaleTensors.empty() ||
+      !(found->scaleNumber > 0))
+    return std::nullopt;
+  callOnIntegers(op, found->integers);
+  return found;
+}
+
+/// Replaces integers by the first result of a call of one tensor that reads
+/// them in its place.
+void Finder::callOnIntegers(ir::AtenOp op, Operand &integers) {
   IRMapping mapping;
-  mapping.map(source, found->integers.value);
-  auto view = cast<ir::AtenOp>(b.builder.clone(*op, mapping));
-  Value result = view.getResult(0);
-  result.setType(cast<RankedTensorType>(result.getType())
-                     .clone(found->integers.dtype.type));
+  mapping.map(op.getOperandArg("self"), integers.value);
+  auto call = cast<ir::AtenOp>(b.builder.clone(*op, mapping));
+  Value result = call.getResult(0);
+  result.setType(
+      cast<RankedTensorType>(result.getType()).clone(integers.dtype.type));
   SmallVector<int64_t> first;
-  if (found->integers.dtype.isUnsigned)
+  if (integers.dtype.isUnsigned)
     first.push_back(0);
   SmallVector<int64_t> operands;
-  for (auto [i, operand] : llvm::enumerate(view.getInputs()))
-    if (!first.empty() && operand == found->integers.value)
+  for (auto [i, operand] : llvm::enumerate(call.getInputs()))
+    if (!first.empty() && operand == integers.value)
       operands.push_back(static_cast<int64_t>(i));
-  view.setUnsignedOperands(operands);
-  view.setUnsignedResults(first);
-  found->integers.value = result;
-  return found;
+  call.setUnsignedOperands(operands);
+  call.setUnsignedResults(first);
+  integers.value = result;
 }
 
 /// Whether each element is a whole number, as far as its operators show.

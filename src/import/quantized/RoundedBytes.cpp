@@ -7,6 +7,8 @@
 
 #include "import/quantized/RoundedBytes.h"
 
+#include "import/quantized/AffineIntegers.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -19,6 +21,7 @@ namespace {
 
 /// Floats have all integers up to this, and the halves between them.
 constexpr double mostZero = 1 << 20;
+constexpr double mostByte = 255;
 
 /// The call that makes a tensor, if it has one of these names.
 ir::AtenOp madeBy(Value tensor, ArrayRef<StringRef> callees) {
@@ -52,8 +55,8 @@ struct Rounding {
 std::optional<Range> rangeOf(ir::AtenOp clamp, DType byte) {
   auto low = clamp.getFloatArg("min"), high = clamp.getFloatArg("max");
   double least = byte.isUnsigned ? 0 : -128;
-  if (!low || !high || *low < least || *high > least + 255 || *low > *high ||
-      std::trunc(*low) != *low || std::trunc(*high) != *high)
+  if (!low || !high || *low < least || *high > least + mostByte ||
+      *low > *high || std::trunc(*low) != *low || std::trunc(*high) != *high)
     return std::nullopt;
   return Range{*low, *high};
 }
@@ -78,7 +81,6 @@ std::optional<Rounding> Rounding::find(ir::AtenOp conversion, DType byte) {
     return std::nullopt;
   found.number = round.getOperandArg("self");
   found.bounds = {range->low - found.zero, range->high - found.zero};
-  found.takeActivation();
   return found;
 }
 
@@ -115,6 +117,24 @@ void Rounding::takeActivation() {
   number = clamp.getOperandArg("self");
 }
 
+/// The bytes that a tensor already stands for, with the same scale and zero
+/// point and with room for all of them; null for other tensors.
+Value sameBytes(LoweringBuilder &b, const Rounding &rounding, DType byte) {
+  ir::AtenOp product = madeBy(rounding.number, {"mul.Tensor"});
+  auto factor = product ? product.getFloatArg("other") : std::nullopt;
+  Value self = factor ? product.getOperandArg("self") : Value();
+  auto found = self ? AffineIntegers::find(b, self) : std::nullopt;
+  if (!found || found->zeroTensor || !found->scaleTensors.empty() ||
+      found->integers.dtype != byte ||
+      static_cast<double>(found->zeroNumber) != rounding.zero ||
+      rounding.bounds.high - rounding.bounds.low != mostByte)
+    return Value();
+  // A product with the reciprocal, both rounded, is the integer after rounding.
+  constexpr double mostError = 0.25 / (mostByte + 1);
+  bool isSame = std::abs(found->scaleNumber * *factor - 1) < mostError;
+  return isSame ? found->integers.value : Value();
+}
+
 } // namespace
 
 Value roundToBytes(LoweringBuilder &b, ir::AtenOp op) {
@@ -126,6 +146,9 @@ Value roundToBytes(LoweringBuilder &b, ir::AtenOp op) {
   std::optional<Rounding> rounding = Rounding::find(op, byte);
   if (!rounding)
     return Value();
+  if (Value bytes = sameBytes(b, *rounding, byte))
+    return bytes;
+  rounding->takeActivation();
   Operand number = b.tensor(rounding->number);
   if (!number.dtype.type.isF32())
     return Value();

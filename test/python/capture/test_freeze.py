@@ -279,3 +279,20 @@ def test_numbers_of_a_module_are_not_frozen(dynamic) -> None:
             model.factor = factor
             x = torch.randn(rows, 8)
             torch.testing.assert_close(compiled(x), model(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("options", [{"freeze": True}, {}, {"watch": False}], ids=str)
+def test_norms_behind_convolutions_of_two_bytes(dtype, options):
+    """Sums are scaled before they are rounded, which eager PyTorch does twice."""
+    depthwise = nn.Conv2d(16, 16, 3, 2, 1, groups=16)
+    model = nn.Sequential(resnet()[:6], depthwise, nn.BatchNorm2d(16), nn.ReLU6())
+    model = trained(model).to(dtype).eval()
+    x = torch.randn(2, 3, 30, 30).to(dtype)
+    with torch.no_grad():
+        eager = model(x).double()
+        found = anabranch.compile(model, fullgraph=True, **options)(x)
+        exact = model.double()(x.double())
+    assert found.dtype == dtype
+    error = (found.double() - exact).norm() / exact.norm()
+    assert error <= 1.1 * (eager - exact).norm() / exact.norm()

@@ -326,3 +326,83 @@ def test_bytes_with_several_readers(readers: str, freeze: bool) -> None:
         assert got.dtype == want.dtype
         assert (distance > 1e-4 * (want.double().abs() + 1)).double().mean() < 0.01
         assert distance.max() < 1.01
+
+
+class Kept(nn.Module):
+    """Bytes that PT2E converts to floats for an operator that moves them, and back."""
+
+    def __init__(self, span: tuple, zero: int, move: str, scale: float = 0.037) -> None:
+        super().__init__()
+        self.span, self.zero, self.move, self.scale = span, zero, move, scale
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        floats = q.dequantize_per_tensor(x, 0.037, self.zero, *self.span)
+        moved = {
+            "pool": lambda: F.max_pool2d(floats, 3, 2, 1),
+            "ceil": lambda: F.max_pool2d(floats, 2, 2, ceil_mode=True, dilation=2),
+            "pool3d": lambda: F.max_pool3d(floats.unsqueeze(1), (2, 3, 3), 2),
+            "view": lambda: floats.transpose(1, 3).flatten(2),
+            "none": lambda: floats,
+        }[self.move]()
+        return q.quantize_per_tensor(moved, self.scale, self.zero, *self.span)
+
+
+@pytest.mark.parametrize("move", ["pool", "ceil", "pool3d", "view", "none"])
+@pytest.mark.parametrize(("span", "zero"), [(U8, 0), (U8, 131), (I8, -7)])
+def test_bytes_that_are_only_moved(move: str, span: tuple, zero: int) -> None:
+    module = Kept(span, zero, move)
+    x = torch.randint(span[0], span[1] + 1, (2, 6, 9, 11), dtype=span[2])
+    compiled = anabranch.compile(module, fullgraph=True)
+    assert torch.equal(compiled(x), module(x))
+    assert anabranch.counters.fallback_calls == 0
+
+
+@pytest.mark.parametrize("scale", [0.0371, 0.05, 0.02])
+def test_bytes_of_another_scale(scale: float) -> None:
+    module = Kept(U8, 93, "pool", scale)
+    x = torch.arange(256, dtype=torch.uint8).repeat(1, 1, 4, 1)
+    torch._dynamo.reset()
+    found = anabranch.compile(module, fullgraph=True)(x)
+    assert torch.equal(found, module(x))
+
+
+class Rounded(nn.Module):
+    """A float that an activation bounds becomes a byte."""
+
+    def __init__(self, activation: str, scale: float, zero: int, span: tuple) -> None:
+        super().__init__()
+        self.activation, self.scale, self.zero = activation, scale, zero
+        self.span = span
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        active = {
+            "none": lambda x: x * 1.5,
+            "relu": torch.relu,
+            "relu6": F.relu6,
+            "clamp": lambda x: x.clamp(-1.5, 0.75),
+            "crossing": lambda x: x.clamp(2.0, -3.0),
+            "least": lambda x: x.clamp(min=-0.3),
+        }[self.activation.removesuffix(" twice")](x)
+        rounded = q.quantize_per_tensor(active, self.scale, self.zero, *self.span)
+        return (rounded, active) if "twice" in self.activation else (rounded,)
+
+
+@settings(max_examples=60, deadline=None)
+@hypothesis.given(
+    activation=st.sampled_from(
+        ["none", "relu", "relu6", "clamp", "crossing", "least", "relu6 twice"]
+    ),
+    scale=st.sampled_from([2.0**-7, 2.0**-5, 0.25, 0.5, 1.0]),
+    zero=st.integers(-128, 255),
+    signed=st.booleans(),
+)
+def test_any_rounding(activation: str, scale: float, zero: int, signed: bool) -> None:
+    span = I8 if signed else U8
+    module = Rounded(activation, scale, min(max(zero, span[0]), span[1]), span)
+    torch._dynamo.reset()
+    # Halves of a step, ends of the range and what is beyond them.
+    x = torch.cat([torch.arange(-300, 300) * scale / 2, torch.randn(41) * 1e9])
+    for found, expected in zip(
+        anabranch.compile(module, fullgraph=True)(x), module(x), strict=True
+    ):
+        assert torch.equal(found, expected)
