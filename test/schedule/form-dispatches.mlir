@@ -358,3 +358,59 @@ func.func @attention_of_gathered_elements(%q: tensor<2x1x64xf32>, %pool: tensor<
   %y = anabranch.attention %q, %k, %values {scale = 1.0 : f64} : (tensor<2x1x64xf32>, tensor<2x48x64xf32>, tensor<2x48x64xf32>) -> tensor<2x1x64xf32>
   return %y : tensor<2x1x64xf32>
 }
+
+// -----
+
+// Two products are added. The reader joins the product whose elements are wider,
+// although the other one comes later.
+// CHECK-LABEL: func.func @wider_product
+// CHECK: %[[BYTES:.*]] = anabranch.dispatch ins(%arg0, %arg2 : {{.*}}) {
+// CHECK: arith.trunci
+// CHECK: kind = "contraction"
+// CHECK-SAME: tensor<8x8xi8>
+// CHECK: anabranch.dispatch ins({{.*}}%[[BYTES]]
+// CHECK: arith.addf
+// CHECK: kind = "contraction"
+// CHECK-SAME: tensor<8x8xf32>
+// CHECK-NOT: anabranch.dispatch
+// CHECK: return
+#l = affine_map<(m, n, k) -> (m, k)>
+#r = affine_map<(m, n, k) -> (k, n)>
+#o = affine_map<(m, n, k) -> (m, n)>
+#id = affine_map<(m, n) -> (m, n)>
+func.func @wider_product(%x: tensor<8x16xf32>, %v: tensor<16x8xf32>, %w: tensor<16x8xf32>) -> tensor<8x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<8x8xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%empty : tensor<8x8xf32>) -> tensor<8x8xf32>
+  %first = linalg.generic {indexing_maps = [#l, #r, #o], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %v : tensor<8x16xf32>, tensor<16x8xf32>) outs(%start : tensor<8x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<8x8xf32>
+  %second = linalg.generic {indexing_maps = [#l, #r, #o], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<8x16xf32>, tensor<16x8xf32>) outs(%start : tensor<8x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<8x8xf32>
+  %none = tensor.empty() : tensor<8x8xi8>
+  %bytes = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%second : tensor<8x8xf32>) outs(%none : tensor<8x8xi8>) {
+  ^bb0(%a: f32, %b: i8):
+    %r = math.roundeven %a : f32
+    %i = arith.fptosi %r : f32 to i32
+    %t = arith.trunci %i : i32 to i8
+    linalg.yield %t : i8
+  } -> tensor<8x8xi8>
+  %sum = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%first, %bytes : tensor<8x8xf32>, tensor<8x8xi8>) outs(%empty : tensor<8x8xf32>) {
+  ^bb0(%a: f32, %b: i8, %c: f32):
+    %f = arith.sitofp %b : i8 to f32
+    %s = arith.addf %a, %f : f32
+    linalg.yield %s : f32
+  } -> tensor<8x8xf32>
+  return %sum : tensor<8x8xf32>
+}

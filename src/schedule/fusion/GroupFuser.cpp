@@ -8,6 +8,7 @@
 #include "schedule/fusion/GroupFuser.h"
 
 #include "ir/Explain.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "schedule/fusion/MergeGroups.h"
 
 using namespace mlir;
@@ -25,6 +26,38 @@ bool GroupFuser::merge(int producer, int consumer, const Node &at) {
   return false;
 }
 
+/// The bits of the widest element that a group reads of another one.
+unsigned GroupFuser::bitsRead(const Group &reader, int producer) const {
+  unsigned most = 0;
+  for (int index : reader.nodes)
+    for (const analysis::DimRead &read : nodes[index].reads) {
+      int from = grouping.producerOf(read.value);
+      Type element = getElementTypeOrSelf(read.value.getType());
+      if (from >= 0 && nodes[from].group == producer && element.isIntOrFloat())
+        most = std::max(most, element.getIntOrFloatBitWidth());
+    }
+  return most;
+}
+
+/// A kernel has one product at most. Of several products, the reader joins that
+/// of the widest elements, and reads those of the others from memory.
+void GroupFuser::preferWideProducts(const Group &reader,
+                                    MutableArrayRef<int> candidates) const {
+  SmallVector<size_t> places;
+  SmallVector<int> products;
+  for (auto [place, candidate] : llvm::enumerate(candidates))
+    if (groups[candidate].kind == OpKind::Contraction) {
+      places.push_back(place);
+      products.push_back(candidate);
+    }
+  llvm::sort(products, [&](int a, int b) {
+    return std::pair(bitsRead(reader, a), groups[a].nodes.back()) >
+           std::pair(bitsRead(reader, b), groups[b].nodes.back());
+  });
+  for (auto [place, product] : llvm::zip(places, products))
+    candidates[place] = product;
+}
+
 void GroupFuser::mergeWithProducers(int index) {
   SmallVector<int> candidates =
       grouping.producersOf(groups[nodes[index].group]);
@@ -33,6 +66,7 @@ void GroupFuser::mergeWithProducers(int index) {
   llvm::sort(candidates, [&](int a, int b) {
     return groups[a].nodes.back() > groups[b].nodes.back();
   });
+  preferWideProducts(groups[nodes[index].group], candidates);
   for (int candidate : candidates)
     if (candidate != nodes[index].group && groups[candidate].alive &&
         groups[candidate].kind != OpKind::Fallback &&

@@ -25,6 +25,9 @@ public:
 private:
   /// Tries to merge the two groups. Explains a refusal at the operator of `at`.
   bool merge(int producer, int consumer, const Node &at);
+  unsigned bitsRead(const Group &reader, int producer) const;
+  void preferWideProducts(const Group &reader,
+                          mlir::MutableArrayRef<int> candidates) const;
   void mergeWithProducers(int index);
   void absorbGathers();
   void absorbProducers();
