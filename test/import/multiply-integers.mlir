@@ -132,6 +132,8 @@ func.func @depthwise(%q: tensor<1x32x8x8xi8>,
 // CHECK: anabranch.aten "mul.Tensor"
 // CHECK: arith.constant -5.000000e+00 : f32
 // CHECK: arith.constant 2.500000e+02 : f32
+// CHECK-LABEL: func.func @by_another_call
+// CHECK: math.roundeven
 // CHECK-LABEL: func.func @too_wide
 // CHECK: anabranch.aten "round"
 func.func @rounded(%x: tensor<8xf32>) -> tensor<8xi8> {
@@ -151,6 +153,12 @@ func.func @read_twice(%x: tensor<8xf32>) -> (tensor<8xi8>, tensor<8xf32>) {
   %4 = anabranch.aten "clamp"(%3) {max = 255 : i64, min = 0 : i64, self = #anabranch.operand<0>} : (tensor<8xf32>) -> tensor<8xf32>
   %5 = anabranch.aten "_to_copy"(%4) {device, dtype = ui8, layout, memory_format, non_blocking = false, pin_memory, self = #anabranch.operand<0>} {unsignedResults = array<i64: 0>} : (tensor<8xf32>) -> tensor<8xi8>
   return %5, %0 : tensor<8xi8>, tensor<8xf32>
+}
+func.func @by_another_call(%x: tensor<8xf32>) -> tensor<8xi8> {
+  %0 = anabranch.aten "round"(%x) {self = #anabranch.operand<0>} : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = anabranch.aten "clamp"(%0) {max = 127 : i64, min = -128 : i64, self = #anabranch.operand<0>} : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = anabranch.aten "prims::convert_element_type"(%1) {a = #anabranch.operand<0>, dtype = i8} : (tensor<8xf32>) -> tensor<8xi8>
+  return %2 : tensor<8xi8>
 }
 func.func @too_wide(%x: tensor<8xf32>) -> tensor<8xi8> {
   %0 = anabranch.aten "round"(%x) {self = #anabranch.operand<0>} : (tensor<8xf32>) -> tensor<8xf32>

@@ -25,7 +25,7 @@ constexpr double mostByte = 255;
 
 /// The call that makes a tensor, if it has one of these names.
 ir::AtenOp madeBy(Value tensor, ArrayRef<StringRef> callees) {
-  auto op = tensor.getDefiningOp<ir::AtenOp>();
+  auto op = tensor ? tensor.getDefiningOp<ir::AtenOp>() : ir::AtenOp();
   bool isIt = op && !op.getOrdered() && op.getNumResults() == 1 &&
               llvm::is_contained(callees, op.getCallee());
   return isIt ? op : ir::AtenOp();
@@ -62,7 +62,10 @@ std::optional<Range> rangeOf(ir::AtenOp clamp, DType byte) {
 }
 
 std::optional<Rounding> Rounding::find(ir::AtenOp conversion, DType byte) {
-  ir::AtenOp clamp = madeBy(conversion.getOperandArg("self"), {"clamp"});
+  Value self = conversion.getOperandArg("self");
+  // The argument of prims::convert_element_type has another name.
+  ir::AtenOp clamp =
+      madeBy(self ? self : conversion.getOperandArg("a"), {"clamp"});
   auto range = clamp ? rangeOf(clamp, byte) : std::nullopt;
   if (!range)
     return std::nullopt;
