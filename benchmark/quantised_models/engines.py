@@ -86,27 +86,25 @@ def write_onnx(name: str, folder: Path) -> None:
 
 def runner(engine: str, folder: Path, threads: int) -> Callable[[], object]:
     """A call of the network that the folder has for this engine."""
-    if engine == "anabranch":
-        import numpy
+    import numpy
 
+    from quantised_models.networks import NETWORKS
+
+    shape = NETWORKS[folder.name][1]
+    x = numpy.random.standard_normal(shape).astype(numpy.float32)
+    path = str(folder / "bytes.onnx")
+    if engine == "anabranch":
         import anabranch
-        from quantised_models.networks import NETWORKS
 
         model = anabranch.load(folder / "anabranch", threads=threads)
-        shape = NETWORKS[folder.name][1]
-        x = numpy.random.standard_normal(shape).astype(numpy.float32)
         return lambda: model(x)
-    path = str(folder / "bytes.onnx")
     if engine == "openvino":
         import openvino
 
-        settings = {
-            "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_NUM_THREADS": threads,
-        }
+        settings = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads}
         request = openvino.compile_model(path, "CPU", settings).create_infer_request()
+        request.infer([x])
         return request.infer
-    import numpy
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -115,8 +113,6 @@ def runner(engine: str, folder: Path, threads: int) -> Callable[[], object]:
     session = onnxruntime.InferenceSession(
         path, options, providers=["CPUExecutionProvider"]
     )
-    shape = session.get_inputs()[0].shape
-    x = numpy.random.standard_normal(shape).astype(numpy.float32)
     return lambda: session.run(None, {"x": x})
 
 

@@ -99,6 +99,14 @@ void GemmEpilogue::emitRow(ArrayRef<Value> row, Value width, Value at,
     emitVector(row, {column, lanes.addIndex(at, offset), elements, isWhole},
                sums);
   };
+  // A row of an AMX block has one or two vectors. Without a loop, their stores
+  // follow each other.
+  int64_t columns = gemm.blocking.columns();
+  if (gemm.blocking.usesAmx && known && *known % columns == 0) {
+    for (int64_t i = 0; i < columns; i += length)
+      emitAt(lanes.index(i), length, /*isWhole=*/true);
+    return;
+  }
   bool isEven = known && *known % length == 0;
   if (!known || isEven || gemm.blocking.hasParts())
     return lanes.loop(lanes.index(0), width, length,
@@ -166,9 +174,6 @@ void GemmEpilogue::emit(Value row, Value endRow, Value sums) {
   Value firstColumn = gemm.tile.firstColumn;
   auto known = gemm.contraction.knownSize(gemm.contraction.column);
   Value width = panelColumns;
-  // A row of an AMX block has one or two vectors. Without a loop, their stores
-  // follow each other.
-  bool unrolls = gemm.blocking.usesAmx && known && *known % columns == 0;
   if (known && *known < columns)
     width = lanes.index(*known);
   else if (!known || *known % columns != 0)
@@ -176,16 +181,7 @@ void GemmEpilogue::emit(Value row, Value endRow, Value sums) {
                            panelColumns);
   forEachRow(row, endRow, [&](ArrayRef<Value> position, Value number) {
     Value at = lanes.mulIndex(lanes.subIndex(number, row), panelColumns);
-    if (!unrolls)
-      return emitRow(position, width, at, sums);
-    int64_t length = gemm.blocking.lanes;
-    for (int64_t i = 0; i < columns; i += length) {
-      Value offset = lanes.index(i);
-      emitVector(position,
-                 {lanes.addIndex(firstColumn, offset),
-                  lanes.addIndex(at, offset), length, /*isWhole=*/true},
-                 sums);
-    }
+    emitRow(position, width, at, sums);
   });
 }
 

@@ -74,9 +74,8 @@ constexpr int64_t quad = 4;
 DType Depthwise::sumType() const {
   static_assert(maxTaps * 255 * 128 < 1 << 24);
   DType dtype = conv.input.dtype;
-  bool isByte = dtype.isInt() && dtype.width() == 8;
-  return isByte && !conv.dotsBytes ? DType::f32(b.context())
-                                   : accumulatorOf(dtype);
+  return dtype.isByte() && !conv.dotsBytes ? DType::f32(b.context())
+                                           : accumulatorOf(dtype);
 }
 
 /// The values for [N, C, points...], in the order of the dimensions of this

@@ -23,8 +23,9 @@ struct Convolution {
   /// What the input has around it. Convolutions of integers have their zero
   /// point there.
   double padValue = 0;
-  /// Whether a depthwise one of an unsigned and a signed operand of bytes adds
-  /// four products at once, in i32. Else it adds products of bytes in f32.
+  /// Whether depthwise() adds four products of bytes at once, in i32. One of
+  /// the operands is unsigned then, the other signed. Else it adds products of
+  /// bytes in f32.
   bool dotsBytes = false;
 
   int64_t channels() const { return weight.size(1); }

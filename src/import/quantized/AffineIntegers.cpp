@@ -26,11 +26,6 @@ constexpr double mostZero = 1 << 20;
 /// All floats have the integers up to this.
 constexpr int64_t mostExact = 256;
 
-bool isConversion(ir::AtenOp op) {
-  return op.getCallee() == "_to_copy" ||
-         op.getCallee() == "prims::convert_element_type";
-}
-
 /// Whether each element of the result is an element of `self`.
 bool isView(ir::AtenOp op) {
   static const llvm::StringSet<> views = {"view",
@@ -56,8 +51,6 @@ bool isMaxPool(ir::AtenOp op) {
          op.getNumResults() == 2 && op.getResult(1).use_empty();
 }
 
-bool isByte(DType dtype) { return dtype.isInt() && dtype.width() == 8; }
-
 /// Whether a conversion keeps the values of small integers. Floats that become
 /// integers lose digits; integers that become narrow may wrap around.
 bool keepsIntegers(DType from, DType to) {
@@ -68,13 +61,13 @@ bool keepsIntegers(DType from, DType to) {
 /// The tensor whose elements a view or a conversion has, if they are small
 /// integers; null for other calls.
 Value sourceOf(ir::AtenOp op) {
-  if (!op || op.getOrdered() || op.getNumResults() != 1 ||
-      (!isConversion(op) && !isView(op)))
+  if (!op || op.getOrdered() || op.getNumResults() != 1)
     return Value();
-  Value self = op.getOperandArg("self");
-  Value source = self ? self : op.getOperandArg("a");
-  if (!source || isView(op))
-    return source;
+  if (isView(op))
+    return op.getOperandArg("self");
+  Value source = convertedBy(op);
+  if (!source)
+    return Value();
   DType from{getElementTypeOrSelf(source.getType()), op.isUnsigned(source)};
   DType to{getElementTypeOrSelf(op.getResult(0).getType()),
            op.isUnsignedResult(0)};
@@ -116,7 +109,7 @@ Finder::Found Finder::find(Value tensor, unsigned depth) {
     return pooled(op, depth + 1);
   if (op.getNumResults() != 1)
     return std::nullopt;
-  if (isConversion(op))
+  if (convertedBy(op))
     return converted(op, depth + 1);
   if (isView(op))
     return viewed(op, depth + 1);
@@ -129,7 +122,7 @@ Finder::Found Finder::find(Value tensor, unsigned depth) {
 
 /// What an operand stands for: bytes for themselves.
 Finder::Found Finder::read(const Operand &tensor, unsigned depth) {
-  if (!isByte(tensor.dtype))
+  if (!tensor.dtype.isByte())
     return find(tensor.value, depth);
   AffineIntegers found;
   found.integers = tensor;
@@ -352,6 +345,14 @@ Finder::Found Finder::shifted(ir::AtenOp op, unsigned depth) {
 }
 
 } // namespace
+
+Value convertedBy(ir::AtenOp op) {
+  if (op.getCallee() == "_to_copy")
+    return op.getOperandArg("self");
+  if (op.getCallee() == "prims::convert_element_type")
+    return op.getOperandArg("a");
+  return Value();
+}
 
 std::optional<AffineIntegers> AffineIntegers::find(LoweringBuilder &b,
                                                    Value tensor) {

@@ -22,6 +22,9 @@
 namespace anabranch {
 namespace importer {
 
+/// The tensor that a call converts to another dtype; null for other calls.
+mlir::Value convertedBy(ir::AtenOp op);
+
 struct AffineIntegers {
   Operand integers; ///< i8 or u8, of the tensor's sizes
   /// The zero point is a number, plus a tensor of whole numbers that broadcasts

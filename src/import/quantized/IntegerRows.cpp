@@ -34,8 +34,7 @@ void findSources(LoweringBuilder &b, Value value, Sources &sources,
     return;
   if (!call || depth == mostCalls) {
     sources.areSteady &= tensor.isSteady();
-    sources.haveBytes |=
-        tensor.dtype.isInt() && tensor.dtype.width() == 8 && tensor.rank() > 1;
+    sources.haveBytes |= tensor.dtype.isByte() && tensor.rank() > 1;
     return;
   }
   for (Value input : call.getInputs())

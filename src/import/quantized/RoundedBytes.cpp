@@ -47,7 +47,7 @@ struct Rounding {
   Range bounds;
   double zero = 0;
 
-  static std::optional<Rounding> find(ir::AtenOp conversion, DType byte);
+  static std::optional<Rounding> find(Value converted, DType byte);
   void takeActivation();
 };
 
@@ -61,11 +61,8 @@ std::optional<Range> rangeOf(ir::AtenOp clamp, DType byte) {
   return Range{*low, *high};
 }
 
-std::optional<Rounding> Rounding::find(ir::AtenOp conversion, DType byte) {
-  Value self = conversion.getOperandArg("self");
-  // The argument of prims::convert_element_type has another name.
-  ir::AtenOp clamp =
-      madeBy(self ? self : conversion.getOperandArg("a"), {"clamp"});
+std::optional<Rounding> Rounding::find(Value converted, DType byte) {
+  ir::AtenOp clamp = madeBy(converted, {"clamp"});
   auto range = clamp ? rangeOf(clamp, byte) : std::nullopt;
   if (!range)
     return std::nullopt;
@@ -141,20 +138,18 @@ Value sameBytes(LoweringBuilder &b, const Rounding &rounding, DType byte) {
 } // namespace
 
 Value roundToBytes(LoweringBuilder &b, ir::AtenOp op) {
-  bool isConversion = op.getCallee() == "_to_copy" ||
-                      op.getCallee() == "prims::convert_element_type";
-  DType byte = isConversion ? b.resultDType() : DType();
-  if (!isConversion || op.getOrdered() || !byte.isInt() || byte.width() != 8)
+  Value converted = convertedBy(op);
+  DType byte = converted ? b.resultDType() : DType();
+  if (!converted || op.getOrdered() || !byte.isByte() ||
+      !getElementTypeOrSelf(converted.getType()).isF32())
     return Value();
-  std::optional<Rounding> rounding = Rounding::find(op, byte);
+  std::optional<Rounding> rounding = Rounding::find(converted, byte);
   if (!rounding)
     return Value();
   if (Value bytes = sameBytes(b, *rounding, byte))
     return bytes;
   rounding->takeActivation();
   Operand number = b.tensor(rounding->number);
-  if (!number.dtype.type.isF32())
-    return Value();
   return b.elementwiseMixed(
       {number}, byte, op.getResultSizes(), [&](Body &body, ArrayRef<Num> x) {
         Num scaled = rounding->scale ? x[0] * *rounding->scale : x[0];

@@ -17,6 +17,7 @@ namespace importer {
 
 bool DType::isBool() const { return type.isSignlessInteger(1); }
 bool DType::isInt() const { return isa<IntegerType>(type) && !isBool(); }
+bool DType::isByte() const { return isInt() && width() == 8; }
 bool DType::isFloat() const { return isa<FloatType>(type); }
 unsigned DType::width() const { return type.getIntOrFloatBitWidth(); }
 

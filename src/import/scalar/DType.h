@@ -28,6 +28,8 @@ struct DType {
   bool isBool() const;
   /// An integer that is not bool.
   bool isInt() const;
+  /// An integer of eight bits.
+  bool isByte() const;
   bool isFloat() const;
   unsigned width() const;
   /// The dtype in which PyTorch computes: f32 for f16 and bf16, else the dtype

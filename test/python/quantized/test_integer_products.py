@@ -406,3 +406,16 @@ def test_any_rounding(activation: str, scale: float, zero: int, signed: bool) ->
         anabranch.compile(module, fullgraph=True)(x), module(x), strict=True
     ):
         assert torch.equal(found, expected)
+
+
+def test_bytes_through_bfloat16() -> None:
+    """Numbers of bfloat16 lose digits of bytes, which must be lost here too."""
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        floats = (x.to(torch.bfloat16) - 3) * 0.037
+        return ((floats * (1 / 0.037)).round() + 3).clamp(0, 255).to(torch.uint8)
+
+    x = torch.arange(256, dtype=torch.uint8)
+    expected = model(x)
+    assert not torch.equal(expected, x)
+    assert torch.equal(anabranch.compile(model, fullgraph=True)(x), expected)
