@@ -4,7 +4,7 @@ Every table is a minimax polynomial, found by the Remez exchange in 120-bit arit
 The coefficients are rounded one after the other, the lowest power first. After each,
 the others are fitted again, so that rounding costs no accuracy. Run it from any folder:
 
-    python scripts/fit_math.py | clang-format-19 > src/codegen/math/MathCoefficients.h
+    python scripts/fit_math.py | clang-format-19 > src/native/math/MathCoefficients.h
 """
 
 from __future__ import annotations
@@ -22,30 +22,24 @@ GRID = 600
 
 HEADER = """\
 //===- MathCoefficients.h - polynomials of the vector math ------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Made by scripts/fit_math.py; the lowest power comes first.
-//
-//===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_MATH_MATHCOEFFICIENTS_H
-#define ANABRANCH_CODEGEN_MATH_MATHCOEFFICIENTS_H
+#ifndef ANABRANCH_NATIVE_MATH_MATHCOEFFICIENTS_H
+#define ANABRANCH_NATIVE_MATH_MATHCOEFFICIENTS_H
 
 namespace anabranch {
-namespace codegen {
+namespace native {
 namespace coefficients {
 """
 
 FOOTER = """
 } // namespace coefficients
-} // namespace codegen
+} // namespace native
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_MATH_MATHCOEFFICIENTS_H
+#endif // ANABRANCH_NATIVE_MATH_MATHCOEFFICIENTS_H
 """
 
 

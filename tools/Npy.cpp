@@ -1,9 +1,5 @@
 //===- Npy.cpp - NumPy's file format, as much as a tool needs -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "Npy.h"
 

@@ -1,9 +1,5 @@
 //===- Npy.h - NumPy's file format, as much as a tool needs -----*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_TOOLS_NPY_H
 #define ANABRANCH_TOOLS_NPY_H

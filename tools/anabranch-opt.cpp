@@ -1,17 +1,13 @@
 //===- anabranch-opt.cpp - run any phase or pass from text ----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "anabranch/Compiler.h"
-#include "codegen/target/Target.h"
 #include "import/graph/GraphReader.h"
 #include "import/lowering/OpTable.h"
 #include "import/passes/Passes.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
+#include "native/target/Target.h"
 #include "pipeline/Phases.h"
 #include "schedule/Passes.h"
 
@@ -60,7 +56,7 @@ static LogicalResult runPhases(llvm::MemoryBuffer &input, raw_ostream &output,
     llvm::errs() << "no phase to stop after: " << stopAfter << "\n";
     return failure();
   }
-  auto target = anabranch::codegen::TargetInfo::get(cpu);
+  auto target = anabranch::native::TargetInfo::get(cpu);
   if (!target) {
     llvm::errs() << llvm::toString(target.takeError()) << "\n";
     return failure();

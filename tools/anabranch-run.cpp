@@ -1,9 +1,5 @@
 //===- anabranch-run.cpp - run a package without Python -------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "Npy.h"
 #include "anabranch/Executable.h"

@@ -1,9 +1,5 @@
 //===- CallOverhead.cpp - what a call costs beside its kernels, from C++ --===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "support/package/TestPrograms.h"
 

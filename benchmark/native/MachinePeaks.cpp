@@ -1,9 +1,5 @@
 //===- MachinePeaks.cpp - the limits that kernels are held against --------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // machine-peaks THREADS BYTES...
 //
@@ -11,8 +7,6 @@
 // of each multiply, and GB/s of reading so many bytes again and again. Products
 // of AMX registers are measured twice: of registers that keep their numbers,
 // and ("_loaded") of operands that come from the first-level cache.
-//
-//===----------------------------------------------------------------------===//
 
 #include "package/targets/CpuModel.h"
 #include "trace/MeasureMachine.h"

@@ -1,16 +1,10 @@
 //===- Compat.c - what glibc 2.28 lacks and the wheels refer to -----------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The wheels are compiled with the headers of a newer glibc and linked against
 // the symbols of glibc 2.28 (stubs.py beside this file). Each name that is
 // newer and still referred to, by our objects or by Debian's archives, is here,
 // hidden in each library. A missing one is a linker error that names it.
-//
-//===----------------------------------------------------------------------===//
 
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,15 +1,9 @@
 //===- NoPolly.cpp - the plugin that static LLVM asks for, empty ----------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Debian's LLVM archives name Polly as a built-in extension and ship it apart.
 // lld refers to the list of extensions through link-time optimisation, which we
 // never use.
-//
-//===----------------------------------------------------------------------===//
 
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Passes/PassPlugin.h"

@@ -1,13 +1,7 @@
 //===- OptMain.c - anabranch-opt as the compiler's wheel carries it -------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The driver is inside the compiler library, so that the wheel has LLVM once.
-//
-//===----------------------------------------------------------------------===//
 
 int anabranch_opt(int argc, char **argv);
 

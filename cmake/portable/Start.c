@@ -1,16 +1,10 @@
 //===- Start.c - how a program of the wheels starts -----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Before 2.34, glibc left a program's own constructors to its start files. The
 // start files of a newer glibc leave them to glibc, so a program that runs on
 // both brings its own. A newer glibc sees the function that it is given and
 // runs no constructor itself.
-//
-//===----------------------------------------------------------------------===//
 
 typedef void Constructor(int, char **, char **);
 #define HIDDEN __attribute__((visibility("hidden")))

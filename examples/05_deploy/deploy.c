@@ -1,7 +1,5 @@
 /* deploy.c: a C program that runs a package.
- *
- * Part of the Anabranch project, under the Apache License v2.0.
- * See LICENSE for license information.
+ * SPDX-License-Identifier: Apache-2.0
  *
  * Usage: deploy_c PACKAGE. Every input is filled with zeros, or with the first
  * value of a state; dynamic sizes are 8. Prints names and shapes of the

@@ -1,9 +1,5 @@
 //===- deploy.cpp - a C++ program that runs a package ---------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 // Usage: deploy PACKAGE [CALLS] [SIZE]. Fills every input with ones, dynamic
 // sizes being SIZE, calls CALLS times, keeps state from call to call, and

@@ -1,9 +1,5 @@
 //===- generate.cpp - a C++ program that samples tokens -------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 // Usage: generate PACKAGE [options] TOKEN...
 //   --new N          tokens of the answer at most (default 32)

@@ -1,9 +1,5 @@
 //===- ranks.cpp - ranks of a package with collectives --------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 // Usage: ranks PACKAGE RANK RANKS SOCKET INPUT OUTPUT. Each rank is a process
 // of this program with the package of its rank. It reads the first input from a

@@ -1,14 +1,8 @@
 //===- Cache.h - packages on disk, shared by processes ----------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // An entry is a folder of files that appears and vanishes as a whole, and that
 // is hashed whenever it is read. Nothing here is needed to run a package.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_CACHE_H
 #define ANABRANCH_CACHE_H

@@ -1,9 +1,5 @@
 //===- Combine.h - one package for several processors -----------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_COMBINE_H
 #define ANABRANCH_COMBINE_H

@@ -1,7 +1,5 @@
 /* The compiler library's C API: a graph description in, a package out.
- *
- * Part of the Anabranch project, under the Apache License v2.0.
- * See LICENSE for license information.
+ * SPDX-License-Identifier: Apache-2.0
  *
  * Every function may be called from several threads at once. No function
  * throws, aborts or prints; errors are in the result.

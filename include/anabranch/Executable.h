@@ -1,9 +1,5 @@
 //===- Executable.h - open a package and run it -----------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_EXECUTABLE_H
 #define ANABRANCH_EXECUTABLE_H

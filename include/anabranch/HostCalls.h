@@ -1,14 +1,8 @@
 //===- HostCalls.h - operators that the host runs for us --------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // An operator without a lowering is a Call command. A host that has PyTorch,
 // such as the Python binding, runs it through this interface.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_HOSTCALLS_H
 #define ANABRANCH_HOSTCALLS_H

@@ -1,9 +1,5 @@
 //===- Inspect.h - a package in words ---------------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_INSPECT_H
 #define ANABRANCH_INSPECT_H

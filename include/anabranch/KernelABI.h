@@ -1,7 +1,5 @@
 /* The contract between generated kernels and the runtime: plain C, versioned.
- *
- * Part of the Anabranch project, under the Apache License v2.0.
- * See LICENSE for license information.
+ * SPDX-License-Identifier: Apache-2.0
  *
  * A kernel library (`kernels.so` in a package) exports, for every kernel NAME,
  *

@@ -1,9 +1,5 @@
 //===- Machine.h - threads and memory that calls may use --------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_MACHINE_H
 #define ANABRANCH_MACHINE_H

@@ -1,15 +1,9 @@
 //===- Status.h - success, or what went wrong -------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The runtime throws nothing across its boundary: a function that can fail
 // returns a Status or an Expected. A Status of "ok" is a null pointer, so the
 // path on which nothing fails pays for a compare only.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_STATUS_H
 #define ANABRANCH_STATUS_H

@@ -1,9 +1,5 @@
 //===- Tensor.h - views of tensors that someone else owns -------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_TENSOR_H
 #define ANABRANCH_TENSOR_H

@@ -1,9 +1,5 @@
 //===- Trace.h - see what the runtime does, and when ------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_TRACE_H
 #define ANABRANCH_TRACE_H

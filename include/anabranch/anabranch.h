@@ -1,7 +1,5 @@
 /* The C API: open a package, run it, read the error. Plain C.
- *
- * Part of the Anabranch project, under the Apache License v2.0.
- * See LICENSE for license information.
+ * SPDX-License-Identifier: Apache-2.0
  *
  * Every function may be called from any thread. A function that can fail
  * returns a status. Null means success; the caller releases any other status

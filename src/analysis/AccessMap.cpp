@@ -1,9 +1,5 @@
 //===- AccessMap.cpp - what a loop nest reads, and where ------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "analysis/AccessMap.h"
 

@@ -1,16 +1,10 @@
 //===- AccessMap.h - what a loop nest reads, and where ----------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // At which index, as a function of the loops, does a kernel read each argument
 // and each value that has loops of its own? ReadCollector walks through the
 // producers as the evaluator will, but emits nothing. The shared dimensions,
 // the vector dimension and the size of a tile follow from the reads it finds.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_ANALYSIS_ACCESSMAP_H
 #define ANABRANCH_ANALYSIS_ACCESSMAP_H

@@ -1,9 +1,5 @@
 //===- Gather.cpp - operands that are parts of a larger tensor ------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "analysis/Gather.h"
 

@@ -1,16 +1,10 @@
 //===- Gather.h - operands that are parts of a larger tensor ----*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // A gather is an operand such as w[chosen]: the weights of the experts that a
 // token chose, or the blocks of a cache that hold a request's tokens. A kernel
 // need not copy them. It reads `w` in place, and computes each position once
 // for many elements.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_ANALYSIS_GATHER_H
 #define ANABRANCH_ANALYSIS_GATHER_H

@@ -1,9 +1,5 @@
 //===- IterationSpace.cpp - an operator's loops and reads -----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "analysis/IterationSpace.h"
 

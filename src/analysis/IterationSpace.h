@@ -1,15 +1,9 @@
 //===- IterationSpace.h - an operator's loops and reads ---------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Which loop of an operator runs along which dimension of what it reads and
 // makes. Fusion asks this of every operator, symbolic sizes included;
 // AccessMap.h answers the finer question at which index a kernel reads.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_ANALYSIS_ITERATIONSPACE_H
 #define ANABRANCH_ANALYSIS_ITERATIONSPACE_H

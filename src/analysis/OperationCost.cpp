@@ -1,9 +1,5 @@
 //===- OperationCost.cpp - what one operation of a body costs -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "analysis/OperationCost.h"
 

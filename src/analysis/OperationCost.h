@@ -1,9 +1,5 @@
 //===- OperationCost.h - what one operation of a body costs -----*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The one table of costs. A cost counts simple vector instructions for a vector
 // of results. Reads and writes of a body are counted elsewhere.
@@ -19,8 +15,6 @@
 // The flops are those of a roofline: one for each floating-point result, none
 // for selects and casts. The limits of fusion and of the kernels' loops are
 // tuned to the operations of this table, so another figure changes decisions.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_ANALYSIS_OPERATIONCOST_H
 #define ANABRANCH_ANALYSIS_OPERATIONCOST_H

@@ -1,9 +1,5 @@
 //===- PaddedTaps.cpp - reads of a padded tensor's windows ----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "analysis/PaddedTaps.h"
 

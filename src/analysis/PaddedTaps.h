@@ -1,9 +1,5 @@
 //===- PaddedTaps.h - reads of a padded tensor's windows --------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // A depthwise convolution and a pool read each point of their window through a
 // slice of a padded tensor: a *tap*. For most of the result a tap lies inside
@@ -11,8 +7,6 @@
 // tap crosses from one to the other, the result falls into pieces in which each
 // tap is a slice of the tensor, or a constant. So nobody has to store the
 // padded tensor.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_ANALYSIS_PADDEDTAPS_H
 #define ANABRANCH_ANALYSIS_PADDEDTAPS_H

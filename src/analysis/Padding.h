@@ -1,9 +1,5 @@
 //===- Padding.h - tensors inside a constant --------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_ANALYSIS_PADDING_H
 #define ANABRANCH_ANALYSIS_PADDING_H

@@ -1,16 +1,10 @@
 //===- ReshapeIndex.h - indices on both sides of a reshape ---- -*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // A reshape joins a group of dimensions to one, or cuts one into a group. The
 // joined index is (i * size(1) + j) * size(2) + k for indices i, j, k of the
 // group. The functions are templates, because callers compute with values of a
 // kernel, with ranges of them, or with affine expressions.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_ANALYSIS_RESHAPEINDEX_H
 #define ANABRANCH_ANALYSIS_RESHAPEINDEX_H

@@ -1,9 +1,5 @@
 //===- SizeClasses.cpp - dimensions of the same size ----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "analysis/SizeClasses.h"
 

@@ -1,9 +1,5 @@
 //===- SizeClasses.h - dimensions of the same size --------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_ANALYSIS_SIZECLASSES_H
 #define ANABRANCH_ANALYSIS_SIZECLASSES_H

@@ -1,9 +1,5 @@
 //===- Identity.h - what machine code depends on ----------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_CACHE_IDENTITY_H
 #define ANABRANCH_CACHE_IDENTITY_H

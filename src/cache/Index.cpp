@@ -1,9 +1,5 @@
 //===- Index.cpp - what an entry of the cache lists -----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "cache/Index.h"
 

@@ -1,9 +1,5 @@
 //===- Lock.cpp - who reads and who writes an entry -----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "cache/Lock.h"
 

@@ -1,9 +1,5 @@
 //===- Slot.cpp - one entry of the cache ----------------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "cache/Slot.h"
 

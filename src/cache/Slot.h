@@ -1,16 +1,10 @@
 //===- Slot.h - one entry of the cache --------------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // An entry is a folder of plain files. Its index lists the other files with
 // their sizes and hashes, carries a text of the caller's, and ends with a line
 // that hashes the lines before it. Writers add and remove entries by renaming
 // folders.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_CACHE_SLOT_H
 #define ANABRANCH_CACHE_SLOT_H

@@ -1,9 +1,5 @@
 //===- Store.h - all entries below one root ---------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_CACHE_STORE_H
 #define ANABRANCH_CACHE_STORE_H

@@ -1,9 +1,5 @@
 //===- StoreTest.cpp - entries of the cache, and what may befall them -----===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "cache/Store.h"
 

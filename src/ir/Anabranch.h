@@ -1,9 +1,5 @@
 //===- Anabranch.h - the anabranch dialect ----------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_IR_ANABRANCH_H
 #define ANABRANCH_IR_ANABRANCH_H

@@ -1,9 +1,5 @@
 //===- AnabranchDialect.td - the dialect, its attributes ---*- tablegen -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_IR_ANABRANCHDIALECT_TD
 #define ANABRANCH_IR_ANABRANCHDIALECT_TD

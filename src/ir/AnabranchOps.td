@@ -1,9 +1,5 @@
 //===- AnabranchOps.td - everything, for tablegen ----------*- tablegen -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 include "AtenOps.td"
 include "ScopeOps.td"

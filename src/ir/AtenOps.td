@@ -1,9 +1,5 @@
 //===- AtenOps.td - operators between capture and linalg ---*- tablegen -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_IR_ATENOPS_TD
 #define ANABRANCH_IR_ATENOPS_TD

@@ -1,15 +1,9 @@
 //===- Explain.h - why something was not done -------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Every refusal to optimise carries a reason and the user's line. Refusals are
 // MLIR remarks, so the diagnostic handler decides whether anybody reads them.
 // If nobody does, nothing is formatted.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_IR_EXPLAIN_H
 #define ANABRANCH_IR_EXPLAIN_H

@@ -1,16 +1,10 @@
 //===- Layout.h - views between orders of dimensions ------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // A convolution computes with its channels last. It stands between two views
 // that permute the dimensions of its input and of its result. The marks on
 // these views are discardable attributes: a lost mark costs a transposition,
 // never a wrong result.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_IR_LAYOUT_H
 #define ANABRANCH_IR_LAYOUT_H

@@ -1,9 +1,5 @@
 //===- PassBase.h - a pass is a name and a function -------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_IR_PASSBASE_H
 #define ANABRANCH_IR_PASSBASE_H

@@ -1,9 +1,5 @@
 //===- QuantizedWeight.cpp - weights of 4 and 8 bits ----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "ir/QuantizedWeight.h"
 

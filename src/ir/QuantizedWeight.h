@@ -1,9 +1,5 @@
 //===- QuantizedWeight.h - weights of 4 and 8 bits --------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // A frozen weight that products read is kept as small unsigned integers q, and
 //
@@ -20,8 +16,6 @@
 // [ceil(N / 64)][ceil(K / group)][64], f32, or f16 and bf16 where the model has
 // them so. A weight whose zero points are one number has no offset. What lies
 // beyond N and K repeats the last element.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_IR_QUANTIZEDWEIGHT_H
 #define ANABRANCH_IR_QUANTIZEDWEIGHT_H

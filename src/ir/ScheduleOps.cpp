@@ -1,9 +1,5 @@
 //===- ScheduleOps.cpp - dispatches, kernels, the program -----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "ir/Anabranch.h"
 #include "ir/ResultDims.h"

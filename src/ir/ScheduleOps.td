@@ -1,9 +1,5 @@
 //===- ScheduleOps.td - dispatches, kernels, the program ---*- tablegen -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_IR_SCHEDULEOPS_TD
 #define ANABRANCH_IR_SCHEDULEOPS_TD

@@ -1,17 +1,11 @@
 //===- Scope.h - operators keep their stream --------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The scope is a discardable attribute, so that common subexpressions of two
 // streams differ. A rewriter that replaces operators listens with a
 // ScopeKeeper. A lost scope costs overlap, never the order of dependent work.
 //
 // The super kernel of an operator stands in its location instead.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_IR_SCOPE_H
 #define ANABRANCH_IR_SCOPE_H

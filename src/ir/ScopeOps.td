@@ -1,9 +1,5 @@
 //===- ScopeOps.td - streams in the graph ------------------*- tablegen -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_IR_SCOPEOPS_TD
 #define ANABRANCH_IR_SCOPEOPS_TD

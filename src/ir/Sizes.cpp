@@ -1,9 +1,5 @@
 //===- Sizes.cpp - sizes of tensors from sizes of inputs ------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "ir/Sizes.h"
 

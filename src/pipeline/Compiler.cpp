@@ -1,9 +1,5 @@
 //===- Compiler.cpp - the compiler library's C API ------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "anabranch/Compiler.h"
 
@@ -66,8 +62,8 @@ static std::string readConstants(const anabranch_compile_request &request,
   return "";
 }
 
-static codegen::ObjectStore storeOf(const anabranch_object_store *given) {
-  codegen::ObjectStore store;
+static kernels::ObjectStore storeOf(const anabranch_object_store *given) {
+  kernels::ObjectStore store;
   if (!given || !given->find || !given->keep)
     return store;
   store.identity = given->identity ? given->identity : "";

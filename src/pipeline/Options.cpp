@@ -1,9 +1,5 @@
 //===- Options.cpp - what a compilation may be asked for ------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "pipeline/Options.h"
 
@@ -110,7 +106,7 @@ static Error setBlockings(const json::Value &value, StringRef,
     return bad("option 'blockings' must be an object of texts");
   for (const auto &[key, text] : *object) {
     std::optional<StringRef> parameters = text.getAsString();
-    if (!parameters || !codegen::BlockingParameters::parse(*parameters))
+    if (!parameters || !kernels::BlockingParameters::parse(*parameters))
       return bad("option 'blockings' has no blocking at '" + StringRef(key) +
                  "'");
     options.blockings[key] = parameters->str();
@@ -155,7 +151,7 @@ static Error setPanels(const json::Value &value, StringRef key,
   if (Error error = setWord(value, key, "best", "alike", any))
     return error;
   options.products.panels =
-      any ? codegen::PanelsFor::AnyRows : codegen::PanelsFor::Rows;
+      any ? kernels::PanelsFor::AnyRows : kernels::PanelsFor::Rows;
   return Error::success();
 }
 

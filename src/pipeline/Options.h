@@ -1,15 +1,11 @@
 //===- Options.h - what a compilation may be asked for ----------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_PIPELINE_OPTIONS_H
 #define ANABRANCH_PIPELINE_OPTIONS_H
 
-#include "codegen/Tuning.h"
 #include "import/graph/BindSymbols.h"
+#include "kernels/Tuning.h"
 #include "pipeline/Phases.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -34,7 +30,7 @@ struct Options {
   bool pad = false;              ///< run other sizes in programs of larger ones
   bool symbolic = false;         ///< also a program without a binding
   ProductOptions products;
-  codegen::Blockings blockings; ///< of kernels whose blockings were timed
+  kernels::Blockings blockings; ///< of kernels whose blockings were timed
   size_t listBlockings = 0;     ///< how many to report of each kernel
 };
 

@@ -1,20 +1,14 @@
 //===- Phases.cpp - the stages of a compilation ---------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The one readable list of passes.
-//
-//===----------------------------------------------------------------------===//
 
 #include "pipeline/Phases.h"
 
-#include "codegen/attention/AttentionKernel.h"
-#include "codegen/contraction/GemmBlocking.h"
-#include "codegen/quantized/QuantizedBlocking.h"
 #include "import/passes/Passes.h"
+#include "kernels/attention/AttentionKernel.h"
+#include "kernels/contraction/GemmBlocking.h"
+#include "kernels/quantized/QuantizedBlocking.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -49,14 +43,14 @@ const PhaseInfo &infoOf(Phase phase) {
 }
 
 /// The panels that the contraction kernel reads for a product, if any.
-static std::optional<PanelLayout>
-choosePanels(linalg::GenericOp op, const codegen::TargetInfo &target,
-             codegen::PanelsFor purpose) {
+static std::optional<PanelLayout> choosePanels(linalg::GenericOp op,
+                                               const native::TargetInfo &target,
+                                               kernels::PanelsFor purpose) {
   std::string why;
-  auto contraction = codegen::Contraction::match(op, why);
+  auto contraction = kernels::Contraction::match(op, why);
   if (!contraction)
     return std::nullopt;
-  auto panels = codegen::choosePanels(*contraction, target, purpose);
+  auto panels = kernels::choosePanels(*contraction, target, purpose);
   if (!panels)
     return std::nullopt;
   return PanelLayout{
@@ -67,11 +61,11 @@ choosePanels(linalg::GenericOp op, const codegen::TargetInfo &target,
 /// The weight of a product that the kernel for quantised weights reads in few
 /// bits, if any.
 static std::optional<WeightRole> chooseWeight(linalg::GenericOp op,
-                                              const codegen::TargetInfo &target,
+                                              const native::TargetInfo &target,
                                               bool roundsLeft) {
   std::string why;
-  auto contraction = codegen::Contraction::match(op, why);
-  if (!contraction || !codegen::wantsQuantizedWeight(*contraction, target))
+  auto contraction = kernels::Contraction::match(op, why);
+  if (!contraction || !kernels::wantsQuantizedWeight(*contraction, target))
     return std::nullopt;
   return WeightRole{contraction->right.number, contraction->column,
                     contraction->depth, roundsLeft};
@@ -87,7 +81,7 @@ void addProofPasses(OpPassManager &module) {
 }
 
 void addPasses(OpPassManager &module, Phase phase,
-               const codegen::TargetInfo &target, const StreamOptions &streams,
+               const native::TargetInfo &target, const StreamOptions &streams,
                const ProductOptions &products) {
   OpPassManager &functions = module.nest<func::FuncOp>();
   switch (phase) {
@@ -98,12 +92,12 @@ void addPasses(OpPassManager &module, Phase phase,
     functions.addPass(createCSEPass());
     functions.addPass(createFoldBatchNormPass());
     functions.addPass(
-        createMultiplyIntegersPass(target.has(codegen::Multiply::DotInt8)));
+        createMultiplyIntegersPass(target.has(native::Multiply::DotInt8)));
     functions.addPass(createLowerAtenPass());
     // Attention that the attention kernel refuses becomes contractions and a
     // softmax.
     functions.addPass(createDecomposeAttentionPass(
-        [](ir::AttentionOp op) { return !codegen::refuseAttention(op); }));
+        [](ir::AttentionOp op) { return !kernels::refuseAttention(op); }));
     functions.addPass(createCSEPass());
     functions.addPass(createVerifyLinalgPass());
     return;

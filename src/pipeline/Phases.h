@@ -1,14 +1,10 @@
 //===- Phases.h - the stages of a compilation -------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_PIPELINE_PHASES_H
 #define ANABRANCH_PIPELINE_PHASES_H
 
-#include "codegen/contraction/GemmBlocking.h"
+#include "kernels/contraction/GemmBlocking.h"
 #include "schedule/Passes.h"
 #include "schedule/cost/MachineModel.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -20,9 +16,9 @@ class OpPassManager;
 } // namespace mlir
 
 namespace anabranch {
-namespace codegen {
+namespace kernels {
 struct TargetInfo;
-} // namespace codegen
+} // namespace kernels
 namespace pipeline {
 
 /// In the order in which they run.
@@ -48,7 +44,7 @@ struct StreamOptions {
 
 /// How products read their operands.
 struct ProductOptions {
-  codegen::PanelsFor panels = codegen::PanelsFor::Rows; ///< of constants
+  kernels::PanelsFor panels = kernels::PanelsFor::Rows; ///< of constants
   /// Products by weights of few bits may round the other operand to bytes.
   bool roundsLeft = false;
 };
@@ -60,7 +56,7 @@ void addProofPasses(mlir::OpPassManager &module);
 /// Adds the passes of a phase that is made of passes (Lower to Memory). The
 /// target must outlive them.
 void addPasses(mlir::OpPassManager &module, Phase phase,
-               const codegen::TargetInfo &target,
+               const native::TargetInfo &target,
                const StreamOptions &streams = {},
                const ProductOptions &products = {});
 

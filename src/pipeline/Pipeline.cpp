@@ -1,17 +1,13 @@
 //===- Pipeline.cpp - from a graph description to a package ---------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "pipeline/Pipeline.h"
 
-#include "codegen/object/Link.h"
-#include "codegen/object/LowerToLLVM.h"
 #include "import/graph/GraphReader.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
+#include "native/object/Link.h"
+#include "native/object/LowerToLLVM.h"
 #include "package/targets/CpuFeatures.h"
 #include "pipeline/ReleaseCode.h"
 #include "schedule/serialize/MergePrograms.h"
@@ -40,12 +36,12 @@ using Clock = std::chrono::steady_clock;
 static DialectRegistry makeRegistry() {
   DialectRegistry registry;
   ir::registerAllDialects(registry);
-  codegen::registerCodegenInterfaces(registry);
+  native::registerCodegenInterfaces(registry);
   return registry;
 }
 
 Compilation::Compilation(Options given, Progress progress,
-                         codegen::ObjectStore objects)
+                         kernels::ObjectStore objects)
     : options(std::move(given)), progress(std::move(progress)),
       objects(std::move(objects)),
       context(makeRegistry(), options.threads > 0
@@ -143,8 +139,8 @@ Outcome Compilation::runPhase(Phase phase) {
 }
 
 Outcome Compilation::import() {
-  llvm::Expected<codegen::TargetInfo> found =
-      codegen::TargetInfo::get(options.cpu);
+  llvm::Expected<native::TargetInfo> found =
+      native::TargetInfo::get(options.cpu);
   if (!found) {
     fail("option 'cpu': " + llvm::toString(found.takeError()));
     return Outcome::UserError;
@@ -245,7 +241,7 @@ Outcome Compilation::codegen() {
   // Lowering kernels needs no code of the earlier phases, and LLVM needs no
   // code of the lowering. Both give their pages back.
   releaseCode();
-  codegen::CodegenOptions settings;
+  kernels::CodegenOptions settings;
   settings.target = target;
   settings.lowered = releaseCode;
   // A caller that asks for dumps or reasons gets every kernel compiled, none
@@ -257,23 +253,23 @@ Outcome Compilation::codegen() {
   ModuleOp module = *modules.front();
   if (options.listBlockings)
     summary.addBlockings(
-        codegen::listTunableKernels(module, target, options.listBlockings));
-  codegen::setBlockings(module, options.blockings);
+        kernels::listTunableKernels(module, target, options.listBlockings));
+  kernels::setBlockings(module, options.blockings);
   std::atomic<size_t> done{0}, total{0};
   std::atomic<bool> cancelled{false};
-  auto count = [&](const codegen::KernelObject &, size_t now, size_t all) {
+  auto count = [&](const native::KernelObject &, size_t now, size_t all) {
     done = now;
     total = all;
     return !cancelled;
   };
   auto work = std::async(std::launch::async, [&] {
-    return codegen::compileKernels(module, settings, count);
+    return kernels::compileKernels(module, settings, count);
   });
   while (work.wait_for(std::chrono::milliseconds(20)) !=
          std::future_status::ready)
     if (!progress(infoOf(Phase::Codegen).name, done, total))
       cancelled = true;
-  FailureOr<std::vector<codegen::KernelObject>> objects = work.get();
+  FailureOr<std::vector<native::KernelObject>> objects = work.get();
   if (cancelled)
     return Outcome::Cancelled;
   if (failed(objects))
@@ -286,12 +282,12 @@ Outcome Compilation::codegen() {
           llvm::sys::fs::createUniqueFile(output + ".%%%%%%%%.so", path))
     return fail("cannot write beside '" + output + "': " + error.message());
   kernels = path.str().str();
-  if (llvm::Error error = codegen::linkKernels(*objects, kernels))
+  if (llvm::Error error = native::linkKernels(*objects, kernels))
     return fail(llvm::toString(std::move(error)));
   return Outcome::Ok;
 }
 
-std::vector<std::string> featuresOf(const codegen::TargetInfo &target) {
+std::vector<std::string> featuresOf(const native::TargetInfo &target) {
   std::vector<std::string> features;
   SmallVector<StringRef> parts;
   StringRef(target.features).split(parts, ',');

@@ -1,15 +1,11 @@
 //===- Pipeline.h - from a graph description to a package -------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_PIPELINE_PIPELINE_H
 #define ANABRANCH_PIPELINE_PIPELINE_H
 
-#include "codegen/Codegen.h"
 #include "import/padding/ProvePadding.h"
+#include "kernels/Codegen.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "package/folder/Writer.h"
@@ -34,7 +30,7 @@ using Progress =
 class Compilation {
 public:
   Compilation(Options options, Progress progress,
-              codegen::ObjectStore objects = {});
+              kernels::ObjectStore objects = {});
   ~Compilation();
 
   /// Runs all phases up to the one to stop after.
@@ -60,7 +56,7 @@ private:
 
   Options options;
   Progress progress;
-  codegen::ObjectStore objects; ///< no functions in it: there is no store
+  kernels::ObjectStore objects; ///< no functions in it: there is no store
   /// Threads that compile kernels; null: as many as there are CPUs, or none.
   std::unique_ptr<llvm::ThreadPoolInterface> workers;
   mlir::MLIRContext context;
@@ -70,14 +66,14 @@ private:
   llvm::StringRef graph;
   llvm::ArrayRef<package::Constant> constants;
   std::string output;
-  codegen::TargetInfo target;
+  native::TargetInfo target;
   std::string kernels; ///< path of the linked library, until it is moved
   std::string lastDump, messages;
   Report summary;
 };
 
 /// The target's features as package/targets/CpuFeatures.h spells them.
-std::vector<std::string> featuresOf(const codegen::TargetInfo &target);
+std::vector<std::string> featuresOf(const native::TargetInfo &target);
 
 } // namespace pipeline
 } // namespace anabranch

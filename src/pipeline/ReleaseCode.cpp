@@ -1,9 +1,5 @@
 //===- ReleaseCode.cpp - the compiler's code leaves memory ----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "pipeline/ReleaseCode.h"
 

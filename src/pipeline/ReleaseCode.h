@@ -1,9 +1,5 @@
 //===- ReleaseCode.h - the compiler's code leaves memory ------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_PIPELINE_RELEASECODE_H
 #define ANABRANCH_PIPELINE_RELEASECODE_H

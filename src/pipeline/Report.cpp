@@ -1,9 +1,5 @@
 //===- Report.cpp - what a compilation did, as JSON -----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "pipeline/Report.h"
 
@@ -89,10 +85,10 @@ void Report::addSupers(ir::ProgramOp program) {
 }
 
 void Report::addKernels(ModuleOp module,
-                        ArrayRef<codegen::KernelObject> objects) {
+                        ArrayRef<native::KernelObject> objects) {
   llvm::StringMap<int64_t> launches;
   module.walk([&](ir::LaunchOp launch) { ++launches[launch.getKernel()]; });
-  for (const codegen::KernelObject &object : objects) {
+  for (const native::KernelObject &object : objects) {
     auto kernel = module.lookupSymbol<func::FuncOp>(object.name);
     if (!kernel || !kernel->hasAttr("anabranch.kernel"))
       continue;
@@ -109,10 +105,10 @@ void Report::addKernels(ModuleOp module,
   }
 }
 
-void Report::addBlockings(ArrayRef<codegen::TunableKernel> found) {
-  for (const codegen::TunableKernel &kernel : found) {
+void Report::addBlockings(ArrayRef<kernels::TunableKernel> found) {
+  for (const kernels::TunableKernel &kernel : found) {
     json::Array candidates;
-    for (const codegen::BlockingCandidate &candidate : kernel.candidates)
+    for (const kernels::BlockingCandidate &candidate : kernel.candidates)
       candidates.push_back(
           json::Object{{"parameters", candidate.parameters.text()},
                        {"cycles", static_cast<int64_t>(candidate.cycles)}});

@@ -1,16 +1,12 @@
 //===- Report.h - what a compilation did, as JSON ---------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_PIPELINE_REPORT_H
 #define ANABRANCH_PIPELINE_REPORT_H
 
-#include "codegen/Codegen.h"
-#include "codegen/Tuning.h"
 #include "ir/Anabranch.h"
+#include "kernels/Codegen.h"
+#include "kernels/Tuning.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/JSON.h"
 #include <string>
@@ -31,9 +27,9 @@ public:
   /// After the phase "memory".
   void addProgram(mlir::ModuleOp module);
   void addKernels(mlir::ModuleOp module,
-                  llvm::ArrayRef<codegen::KernelObject> objects);
+                  llvm::ArrayRef<native::KernelObject> objects);
   /// Adds the blockings that the tuner may time, by kernel.
-  void addBlockings(llvm::ArrayRef<codegen::TunableKernel> found);
+  void addBlockings(llvm::ArrayRef<kernels::TunableKernel> found);
 
   std::string json() const;
 

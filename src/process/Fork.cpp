@@ -1,9 +1,5 @@
 //===- Fork.cpp - what the child of a fork may rely on --------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "process/Fork.h"
 

@@ -1,16 +1,10 @@
 //===- Fork.h - what the child of a fork may rely on ------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The child of a fork has one thread. What the parent's other threads held or
 // were changing at that moment stays so for ever. The runtime knows two ways
 // out: a fork waits for the end of short sections (NoFork), and the child makes
 // anew what threads hold for long (ForkLocal).
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_PROCESS_FORK_H
 #define ANABRANCH_PROCESS_FORK_H

@@ -1,9 +1,5 @@
 //===- ForkTest.cpp - forks beside threads that hold something ------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "process/Fork.h"
 

@@ -1,9 +1,5 @@
 //===- Passes.h - the passes of the schedule room ---------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_PASSES_H
 #define ANABRANCH_SCHEDULE_PASSES_H

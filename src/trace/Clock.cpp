@@ -1,9 +1,5 @@
 //===- Clock.cpp - when something happened, cheaply -----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "trace/Clock.h"
 

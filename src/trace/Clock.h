@@ -1,15 +1,9 @@
 //===- Clock.h - when something happened, cheaply ---------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Reading the processor's counter takes a third of the time that the system's
 // clock takes. A trace reads both clocks when it begins and when it ends, which
 // gives the length of a tick in nanoseconds.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_TRACE_CLOCK_H
 #define ANABRANCH_TRACE_CLOCK_H

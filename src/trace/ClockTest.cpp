@@ -1,9 +1,5 @@
 //===- ClockTest.cpp - ticks and time of the system -----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "trace/Clock.h"
 

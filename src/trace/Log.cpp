@@ -1,9 +1,5 @@
 //===- Log.cpp - what a person who operates the process reads -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "trace/Log.h"
 

@@ -1,9 +1,5 @@
 //===- Log.h - what a person who operates the process reads -----*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_TRACE_LOG_H
 #define ANABRANCH_TRACE_LOG_H

@@ -1,9 +1,5 @@
 //===- MachineLimits.cpp - measured once for each CPU, and stored ---------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "trace/MachineLimits.h"
 

@@ -1,9 +1,5 @@
 //===- MachineLimits.h - what this machine can do, measured -----*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_TRACE_MACHINELIMITS_H
 #define ANABRANCH_TRACE_MACHINELIMITS_H

@@ -1,14 +1,8 @@
 //===- MeasureMachine.cpp - short loops that reach a machine's limits -----===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Each figure is the best of many short pieces of work. Other processes can
 // only slow a piece down, and on a busy machine they slow most pieces.
-//
-//===----------------------------------------------------------------------===//
 
 #include "trace/MeasureMachine.h"
 

@@ -1,9 +1,5 @@
 //===- MeasureMachine.h - what a machine reaches ----------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_TRACE_MEASUREMACHINE_H
 #define ANABRANCH_TRACE_MEASUREMACHINE_H

@@ -1,9 +1,5 @@
 //===- ProgramInfo.cpp - what a trace says about a program ----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "trace/ProgramInfo.h"
 

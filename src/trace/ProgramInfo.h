@@ -1,9 +1,5 @@
 //===- ProgramInfo.h - what a trace says about a program --------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_TRACE_PROGRAMINFO_H
 #define ANABRANCH_TRACE_PROGRAMINFO_H

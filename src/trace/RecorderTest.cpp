@@ -1,9 +1,5 @@
 //===- RecorderTest.cpp - slices reach the file, and none without a trace -===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "trace/Recorder.h"
 

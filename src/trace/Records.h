@@ -1,9 +1,5 @@
 //===- Records.h - what a trace collects ------------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_TRACE_RECORDS_H
 #define ANABRANCH_TRACE_RECORDS_H

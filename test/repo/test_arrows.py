@@ -28,7 +28,7 @@ ROOMS = declared_rooms()
 
 
 def declared_wings() -> dict[str, list[str]]:
-    """For each wing ("codegen/emit"): the wings of its room that it may include."""
+    """For each wing ("kernels/emit"): the wings of its room that it may include."""
     wings = {}
     text = (ROOT / "CMakeLists.txt").read_text()
     for line in re.findall(r"^\s*anabranch_wing\(([^)]*)\)", text, re.MULTILINE):
@@ -85,7 +85,7 @@ def test_wings_point_down_the_flow() -> None:
 
 
 def wing_of(name: str) -> str:
-    """The folder of an include or a file: "codegen/emit", "codegen" at the door."""
+    """The folder of an include or a file: "kernels/emit", "kernels" at the door."""
     return name.rsplit("/", 1)[0]
 
 

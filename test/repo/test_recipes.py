@@ -21,11 +21,7 @@ pytestmark = pytest.mark.slow
 
 LIT = Path(sys.executable).parent / "lit"
 HEAD = """//===- {name} - a recipe's test ===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 """
 
 
@@ -42,20 +38,20 @@ PASS_FILE, PASS_TEST = code("A pass")
 (CHOICE_FILE,) = code("A kernel choice")
 
 CHOICE_HEADER = """
-#ifndef ANABRANCH_CODEGEN_RECIPE_RECIPEKERNEL_H
-#define ANABRANCH_CODEGEN_RECIPE_RECIPEKERNEL_H
+#ifndef ANABRANCH_KERNELS_RECIPE_RECIPEKERNEL_H
+#define ANABRANCH_KERNELS_RECIPE_RECIPEKERNEL_H
 
-#include "codegen/emit/KernelChoice.h"
+#include "kernels/emit/KernelChoice.h"
 
 namespace anabranch {
-namespace codegen {
+namespace kernels {
 
 extern const KernelChoice recipeKernel;
 
-} // namespace codegen
+} // namespace kernels
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_RECIPE_RECIPEKERNEL_H
+#endif // ANABRANCH_KERNELS_RECIPE_RECIPEKERNEL_H
 """
 
 STEP_CASE = """
@@ -177,20 +173,20 @@ RECIPES = {
     ),
     "kernel choice": Recipe(
         new={
-            "src/codegen/recipe/RecipeKernel.h": CHOICE_HEADER,
-            "src/codegen/recipe/RecipeKernel.cpp": CHOICE_FILE,
+            "src/kernels/recipe/RecipeKernel.h": CHOICE_HEADER,
+            "src/kernels/recipe/RecipeKernel.cpp": CHOICE_FILE,
         },
         before=[
             (
-                "src/codegen/KernelChoices.cpp",
-                '#include "codegen/loops/LoopKernel.h"',
-                '#include "codegen/recipe/RecipeKernel.h"\n',
+                "src/kernels/KernelChoices.cpp",
+                '#include "kernels/loops/LoopKernel.h"',
+                '#include "kernels/recipe/RecipeKernel.h"\n',
             ),
-            ("src/codegen/KernelChoices.cpp", "loopKernel}", "recipeKernel, "),
+            ("src/kernels/KernelChoices.cpp", "loopKernel}", "recipeKernel, "),
             (
                 "CMakeLists.txt",
-                "  anabranch_wing(codegen/attention",
-                "  anabranch_wing(codegen/recipe USES emit footprint)\n",
+                "  anabranch_wing(kernels/attention",
+                "  anabranch_wing(kernels/recipe USES emit footprint)\n",
             ),
         ],
     ),

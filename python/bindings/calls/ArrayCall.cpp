@@ -1,9 +1,5 @@
 //===- ArrayCall.cpp - run a program on buffers of Python objects ---------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "calls/ArrayCall.h"
 #include "support/Errors.h"

@@ -1,9 +1,5 @@
 //===- CallTimes.h - how long calls take ------------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_BINDINGS_CALLTIMES_H
 #define ANABRANCH_BINDINGS_CALLTIMES_H

@@ -1,15 +1,9 @@
 //===- FrozenWeights.h - tensors whose values were frozen -------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // A program holds copies of frozen weights. The tensors that they were copied
 // from stay the user's, who may write to them; so every call asks here whether
 // somebody did.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_BINDINGS_FROZENWEIGHTS_H
 #define ANABRANCH_BINDINGS_FROZENWEIGHTS_H

@@ -1,9 +1,5 @@
 //===- ModuleState.cpp - what a call takes from its module ----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "calls/ModuleState.h"
 #include "support/Items.h"

@@ -1,17 +1,11 @@
 //===- ModuleState.h - what a call takes from its module --------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // A function that was read from the cache fetches parameters and compares what
 // its trace took for constant at every call. Both lie in a few hundred dicts.
 // CPython numbers every change of a dict or a class, so that a call compares
 // one number for each of them and looks again only where something changed;
 // lists, functions and closures, which are few, are looked at every time.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_BINDINGS_MODULESTATE_H
 #define ANABRANCH_BINDINGS_MODULESTATE_H

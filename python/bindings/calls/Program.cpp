@@ -1,14 +1,8 @@
 //===- Program.cpp - an executable that Python calls ----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The path that every call takes: no allocation of ours for programs of usual
 // size, one type check and one DLPack call for each tensor.
-//
-//===----------------------------------------------------------------------===//
 
 #include "calls/Program.h"
 #include "calls/CallTimes.h"

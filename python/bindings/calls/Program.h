@@ -1,9 +1,5 @@
 //===- Program.h - an executable that Python calls --------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_BINDINGS_PROGRAM_H
 #define ANABRANCH_BINDINGS_PROGRAM_H

@@ -1,9 +1,5 @@
 //===- TensorVersions.cpp - numbers for what tensors hold -----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "calls/TensorVersions.h"
 

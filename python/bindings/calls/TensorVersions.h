@@ -1,9 +1,5 @@
 //===- TensorVersions.h - numbers for what tensors hold ---------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_BINDINGS_TENSORVERSIONS_H
 #define ANABRANCH_BINDINGS_TENSORVERSIONS_H

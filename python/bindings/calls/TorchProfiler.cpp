@@ -1,15 +1,9 @@
 //===- TorchProfiler.cpp - our slices in torch.profiler -------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // libtorch's stable C functions make ranges like those of `record_function`.
 // Whether a profiler runs is what PyTorch's own generated code asks: a variable
 // of torch.autograd.profiler.
-//
-//===----------------------------------------------------------------------===//
 
 #include "calls/TorchProfiler.h"
 #include "anabranch/Trace.h"

@@ -1,9 +1,5 @@
 //===- TorchThreads.cpp - the user's number of threads --------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "calls/TorchThreads.h"
 

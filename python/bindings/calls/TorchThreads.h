@@ -1,9 +1,5 @@
 //===- TorchThreads.h - the user's number of threads ------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_BINDINGS_TORCHTHREADS_H
 #define ANABRANCH_BINDINGS_TORCHTHREADS_H

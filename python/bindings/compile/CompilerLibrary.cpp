@@ -1,9 +1,5 @@
 //===- CompilerLibrary.cpp - the compiler, loaded when needed -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "compile/CompilerLibrary.h"
 

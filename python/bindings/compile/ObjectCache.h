@@ -1,9 +1,5 @@
 //===- ObjectCache.h - kernels that were compiled before ------ -*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_BINDINGS_OBJECTCACHE_H
 #define ANABRANCH_BINDINGS_OBJECTCACHE_H

@@ -1,9 +1,5 @@
 //===- PythonCall.cpp - run an operator through Python --------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "fallback/PythonCall.h"
 #include "support/Errors.h"

@@ -1,9 +1,5 @@
 //===- PythonCall.h - run an operator through Python ------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_BINDINGS_PYTHONCALL_H
 #define ANABRANCH_BINDINGS_PYTHONCALL_H

@@ -1,9 +1,5 @@
 //===- ShimCall.cpp - run an operator through libtorch's C shim -----------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "fallback/ShimCall.h"
 #include "tensors/Overlap.h"

@@ -1,9 +1,5 @@
 //===- ShimCall.h - run an operator through libtorch's C shim ---*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_BINDINGS_SHIMCALL_H
 #define ANABRANCH_BINDINGS_SHIMCALL_H

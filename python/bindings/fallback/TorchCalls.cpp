@@ -1,9 +1,5 @@
 //===- TorchCalls.cpp - operators through PyTorch's dispatcher ------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "fallback/TorchCalls.h"
 #include "fallback/PythonCall.h"

@@ -1,9 +1,5 @@
 //===- TorchSchema.cpp - what an operator takes and gives -----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "fallback/TorchSchema.h"
 

@@ -1,9 +1,5 @@
 //===- TorchSchema.h - what an operator takes and gives ---------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_BINDINGS_TORCHSCHEMA_H
 #define ANABRANCH_BINDINGS_TORCHSCHEMA_H

@@ -1,9 +1,5 @@
 //===- Bind.h - the parts of the extension module ---------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_BINDINGS_BIND_H
 #define ANABRANCH_BINDINGS_BIND_H

@@ -1,9 +1,5 @@
 //===- BindCache.cpp - the store of compiled packages ---------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "anabranch/Cache.h"
 #include "module/Bind.h"

@@ -1,9 +1,5 @@
 //===- BindCombine.cpp - several packages become one ----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "anabranch/Combine.h"
 #include "module/Bind.h"

@@ -1,9 +1,5 @@
 //===- BindCompiler.cpp - compile a graph description ---------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "compile/CompilerLibrary.h"
 #include "compile/ObjectCache.h"

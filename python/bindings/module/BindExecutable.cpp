@@ -1,9 +1,5 @@
 //===- BindExecutable.cpp - open packages and call them -------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "anabranch/Inspect.h"
 #include "anabranch/Trace.h"

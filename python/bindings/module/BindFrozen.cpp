@@ -1,9 +1,5 @@
 //===- BindFrozen.cpp - frozen weights that may change --------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "calls/FrozenWeights.h"
 #include "module/Bind.h"

@@ -1,9 +1,5 @@
 //===- BindReplay.cpp - a graph that fetches its parameters ---------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "calls/ModuleState.h"
 #include "calls/Program.h"

@@ -1,9 +1,5 @@
 //===- Module.cpp - the extension module anabranch._C ---------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "calls/TorchProfiler.h"
 #include "calls/TorchThreads.h"

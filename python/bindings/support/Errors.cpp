@@ -1,9 +1,5 @@
 //===- Errors.cpp - what went wrong, as a Python exception ----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "support/Errors.h"
 

@@ -1,9 +1,5 @@
 //===- Errors.h - what went wrong, as a Python exception --------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_BINDINGS_ERRORS_H
 #define ANABRANCH_BINDINGS_ERRORS_H

@@ -1,9 +1,5 @@
 //===- Gil.cpp - giving the GIL away and taking it ------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "support/Gil.h"
 

@@ -1,17 +1,11 @@
 //===- Gil.h - giving the GIL away and taking it ----------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // A thread that asks for the GIL while the interpreter is going away is ended
 // by CPython in the middle of what it does: the stack is unwound by force,
 // which no destructor survives and which ends the process with an abort. Such a
 // thread stands still here instead, as newer CPythons have it, until the
 // process ends.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_BINDINGS_GIL_H
 #define ANABRANCH_BINDINGS_GIL_H

@@ -1,15 +1,9 @@
 //===- Items.h - items of tuples, lists and dicts ---------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // CPython's macros for its own containers, or the functions of the stable ABI
 // where the binding is compiled for that (Py_LIMITED_API). The caller has
 // checked kinds and sizes. All needs the GIL.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_BINDINGS_ITEMS_H
 #define ANABRANCH_BINDINGS_ITEMS_H

@@ -1,9 +1,5 @@
 //===- Stable.cpp - parts of objects that the stable ABI hides ------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "support/Stable.h"
 #include "support/Items.h"

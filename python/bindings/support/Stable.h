@@ -1,16 +1,10 @@
 //===- Stable.h - parts of objects that the stable ABI hides ----*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The inside of functions, cells, types and instances: from CPython's
 // structures, or through attributes where the binding is compiled for the
 // stable ABI. What is returned is borrowed from the object, which keeps it;
 // null without an error where there is none. All needs the GIL.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_BINDINGS_STABLE_H
 #define ANABRANCH_BINDINGS_STABLE_H

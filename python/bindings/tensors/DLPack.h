@@ -1,14 +1,8 @@
 //===- DLPack.h - the memory layouts of the DLPack standard -----*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Only what crosses between us and a tensor library in the same process:
 // version 1 of the standard, with its C exchange API.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_BINDINGS_DLPACK_H
 #define ANABRANCH_BINDINGS_DLPACK_H

@@ -1,9 +1,5 @@
 //===- NewTensor.cpp - make result tensors quickly ------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "tensors/NewTensor.h"
 #include "support/SmallArray.h"

@@ -1,9 +1,5 @@
 //===- NewTensor.h - make result tensors quickly ----------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_BINDINGS_NEWTENSOR_H
 #define ANABRANCH_BINDINGS_NEWTENSOR_H

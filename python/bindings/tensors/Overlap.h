@@ -1,9 +1,5 @@
 //===- Overlap.h - tensors that share memory --------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_BINDINGS_OVERLAP_H
 #define ANABRANCH_BINDINGS_OVERLAP_H

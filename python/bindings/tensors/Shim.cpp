@@ -1,9 +1,5 @@
 //===- Shim.cpp - libtorch's stable C functions, as found -----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "tensors/Shim.h"
 

@@ -1,9 +1,5 @@
 //===- Shim.h - libtorch's stable C functions, as found ---------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The few functions of libtorch's stable C interface that carry an operator's
 // arguments and results, looked up in the libtorch that this process has
@@ -11,8 +7,6 @@
 //   tensor, string, list   an owned handle, taken over by the callee
 //   int, dtype and the like, bool, float    their bits
 //   optional               null, or an owned word on the heap
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_BINDINGS_SHIM_H
 #define ANABRANCH_BINDINGS_SHIM_H

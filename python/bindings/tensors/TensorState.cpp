@@ -1,15 +1,9 @@
 //===- TensorState.cpp - whether a tensor was changed ---------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // PyTorch has no C function for a tensor's version or storage. So the place of
 // each pointer is looked for in two tensors whose pointers Python knows, and is
 // believed only if both have it there.
-//
-//===----------------------------------------------------------------------===//
 
 #include "tensors/TensorState.h"
 

@@ -1,9 +1,5 @@
 //===- TensorState.h - whether a tensor was changed -------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_BINDINGS_TENSORSTATE_H
 #define ANABRANCH_BINDINGS_TENSORSTATE_H

@@ -1,9 +1,5 @@
 //===- Torch.cpp - PyTorch as this process has it -------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "tensors/Torch.h"
 #include "tensors/NewTensor.h"

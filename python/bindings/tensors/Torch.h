@@ -1,14 +1,8 @@
 //===- Torch.h - PyTorch as this process has it -----------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Tensors cross by the DLPack exchange API that torch.Tensor carries, so that
 // nothing of libtorch is needed at compile time.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_BINDINGS_TORCH_H
 #define ANABRANCH_BINDINGS_TORCH_H

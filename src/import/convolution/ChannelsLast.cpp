@@ -1,9 +1,5 @@
 //===- ChannelsLast.cpp - convolutions whose points are rows --------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Before: %r = anabranch.aten "convolution"(%x, %w, %b) {...}
 // After:  %t = %x with its channels last, a view
@@ -17,8 +13,6 @@
 // its packed right operand, as in a linear layer. A window is one run of
 // channels for each tap. SinkChannels moves the views at both ends behind what
 // follows, so that nothing is transposed between two convolutions.
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/lowering/Contract.h"
 #include "import/lowering/Convolution.h"

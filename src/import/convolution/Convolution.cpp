@@ -1,9 +1,5 @@
 //===- Convolution.cpp - convolutions as contractions ---------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Before: %r = anabranch.aten "convolution"(%x, %w, %b) {...}
 // After:  %p = %x inserted into zeros, where there is padding
@@ -15,8 +11,6 @@
 // Where each channel has one filter, see Depthwise.cpp; where the weight is
 // steady, ChannelsLast.cpp, or Winograd.cpp for windows of 3x3 in f32; for
 // transposed ones TransposedConvolution.cpp.
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/lowering/Convolution.h"
 #include "import/lowering/Contract.h"

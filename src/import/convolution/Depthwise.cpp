@@ -1,9 +1,5 @@
 //===- Depthwise.cpp - convolutions of each channel by itself -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/lowering/Contract.h"
 #include "import/lowering/Convolution.h"

@@ -1,9 +1,5 @@
 //===- TransposedConvolution.cpp - as one convolution for each phase ------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Point o of the result is the sum over all taps k and inputs i with
 // o + padding = i * stride + k * dilation. Points whose o + padding leaves the
@@ -14,8 +10,6 @@
 // Before: %r = anabranch.aten "convolution"(%x, %w, %b) {transposed, stride s}
 // After:  for each phase p: %rp = convolution(%x padded or cut, taps of %w, %b)
 //         %r = every %rp inserted with strides s
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/lowering/Contract.h"
 #include "import/lowering/Convolution.h"

@@ -1,9 +1,5 @@
 //===- Winograd.cpp - convolutions of 3x3 with fewer products -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Before: %r = anabranch.aten "convolution"(%x, %w, %b) {stride 1, 3x3}
 // After:  %t = %x with its channels last and padded
@@ -20,8 +16,6 @@
 // taps, so the result in f32 is about as exact. In bf16 and f16 it would not
 // be: the sums of inputs would be rounded to a few digits before they are
 // multiplied.
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/lowering/Contract.h"
 #include "import/lowering/Convolution.h"

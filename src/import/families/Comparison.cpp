@@ -1,9 +1,5 @@
 //===- Comparison.cpp - comparisons, logic, bits and selection ------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/lowering/Formula.h"
 #include "import/lowering/OpTable.h"

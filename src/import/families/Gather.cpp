@@ -1,9 +1,5 @@
 //===- Gather.cpp - elements read at computed positions -------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/lowering/IndexLists.h"
 #include "import/lowering/Moves.h"

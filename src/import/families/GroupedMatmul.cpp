@@ -1,16 +1,10 @@
 //===- GroupedMatmul.cpp - rows that multiply the matrix of their group ---===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 //   rows of group 0  x  matrix 0      A row's group is the number of groups
 //   rows of group 1  x  matrix 1  ->  that end before it. The matrix at this
 //   ...                               place is the operand of a product, which
 //                                     the kernel reads where it lies.
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/lowering/Contract.h"
 #include "import/lowering/OpTable.h"

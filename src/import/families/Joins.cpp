@@ -1,9 +1,5 @@
 //===- Joins.cpp - tensors put together, and padding ----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/lowering/Moves.h"
 #include "import/lowering/OpTable.h"

@@ -1,14 +1,8 @@
 //===- Matmul.cpp - products of matrices and vectors ----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Each operator is one contraction, then at most one elementwise generic that
 // scales, adds and rounds once.
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/lowering/Contract.h"
 #include "import/lowering/OpTable.h"

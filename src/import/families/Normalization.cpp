@@ -1,15 +1,9 @@
 //===- Normalization.cpp - layer, RMS, group and batch norm ---------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Statistics are reductions of rows, and the result is elementwise on the same
 // rows: one kernel. The variance is taken around the mean, in a second
 // reduction, so that no digits cancel.
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/lowering/Moves.h"
 #include "import/lowering/OpTable.h"

@@ -1,9 +1,5 @@
 //===- Pointwise.cpp - arithmetic and functions of one element ------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/lowering/Formula.h"
 #include "import/lowering/OpTable.h"

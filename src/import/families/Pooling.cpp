@@ -1,15 +1,9 @@
 //===- Pooling.cpp - maxima and means of windows --------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // A window of static size is unrolled: one elementwise generic reads each of
 // its points through a strided slice. So a pool fuses with the operators around
 // it.
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/lowering/OpTable.h"
 #include "import/lowering/Shapes.h"

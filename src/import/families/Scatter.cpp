@@ -1,9 +1,5 @@
 //===- Scatter.cpp - elements written at computed positions ---------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/lowering/OpTable.h"
 #include "import/lowering/Scattering.h"

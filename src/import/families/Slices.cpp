@@ -1,9 +1,5 @@
 //===- Slices.cpp - parts of a tensor, in order or not --------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/lowering/Moves.h"
 #include "import/lowering/OpTable.h"

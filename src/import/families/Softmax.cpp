@@ -1,14 +1,8 @@
 //===- Softmax.cpp - softmax, log_softmax and their gradients -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // A softmax is four generics (maximum, exponential, sum, quotient) over the
 // same rows, so dispatch formation makes one kernel of them.
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/lowering/OpTable.h"
 #include "import/lowering/Shapes.h"

@@ -1,15 +1,9 @@
 //===- Sort.cpp - short rows in order -------------------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // An element's place is the number of elements of its row that come before it:
 // smaller ones, and equal ones that stand earlier. Each element is then written
 // to its place. The number of comparisons is quadratic in the row's length.
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/lowering/OpTable.h"
 #include "import/lowering/Scattering.h"

@@ -1,9 +1,5 @@
 //===- TopK.cpp - the largest elements of rows ----------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Few elements are chosen one after the other: each is the largest of those
 // that come after the one before. An element and its position form one integer,
@@ -13,8 +9,6 @@
 // number of elements of its row that come before it: larger ones, and equal
 // ones that stand earlier. The result at a place is the element that has it.
 // These reductions are quadratic in the row's length.
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/lowering/Lowering.h"
 #include "import/lowering/OpTable.h"

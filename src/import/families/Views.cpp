@@ -1,15 +1,9 @@
 //===- Views.cpp - reshapes, permutations and broadcasts ------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // At this level a view is a value like any other: capture has resolved
 // PyTorch's strides and aliases. So a reshape always follows the row-major
 // order of the elements.
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/lowering/Moves.h"
 #include "import/lowering/OpTable.h"

@@ -1,9 +1,5 @@
 //===- BindSymbols.cpp - a graph description for known sizes --------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/graph/BindSymbols.h"
 

@@ -1,9 +1,5 @@
 //===- DescriptionPieces.cpp - what descriptions are made of --------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/graph/DescriptionPieces.h"
 

@@ -1,9 +1,5 @@
 //===- DescriptionPieces.h - what descriptions are made of ------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_IMPORT_GRAPH_DESCRIPTIONPIECES_H
 #define ANABRANCH_IMPORT_GRAPH_DESCRIPTIONPIECES_H

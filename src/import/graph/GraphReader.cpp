@@ -1,9 +1,5 @@
 //===- GraphReader.cpp - graph description to level "aten" ----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/graph/GraphReader.h"
 #include "import/graph/InputReader.h"

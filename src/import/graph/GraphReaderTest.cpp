@@ -1,9 +1,5 @@
 //===- GraphReaderTest.cpp - graph descriptions, good and bad -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/graph/GraphReader.h"
 #include "ir/Anabranch.h"

@@ -1,9 +1,5 @@
 //===- GraphValues.cpp - values that a description names ------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/graph/GraphValues.h"
 

@@ -1,9 +1,5 @@
 //===- InputReader.cpp - inputs and symbols of a description --------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/graph/InputReader.h"
 #include "ir/Anabranch.h"

@@ -1,9 +1,5 @@
 //===- InputReader.h - inputs and symbols of a description ------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_IMPORT_GRAPH_INPUTREADER_H
 #define ANABRANCH_IMPORT_GRAPH_INPUTREADER_H

@@ -1,9 +1,5 @@
 //===- NodeReader.cpp - nodes of a description, as anabranch.aten ---------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/graph/NodeReader.h"
 #include "ir/Anabranch.h"

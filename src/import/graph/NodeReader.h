@@ -1,9 +1,5 @@
 //===- NodeReader.h - nodes of a description, as anabranch.aten -*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_IMPORT_GRAPH_NODEREADER_H
 #define ANABRANCH_IMPORT_GRAPH_NODEREADER_H

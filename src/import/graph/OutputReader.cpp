@@ -1,9 +1,5 @@
 //===- OutputReader.cpp - outputs and mutations of a description ----------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/graph/OutputReader.h"
 

@@ -1,9 +1,5 @@
 //===- Convolution.h - a convolution while it is lowered --------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_IMPORT_LOWERING_CONVOLUTION_H
 #define ANABRANCH_IMPORT_LOWERING_CONVOLUTION_H

@@ -1,9 +1,5 @@
 //===- Formula.h - lowerings that are one formula per element ---*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_IMPORT_LOWERING_FORMULA_H
 #define ANABRANCH_IMPORT_LOWERING_FORMULA_H

@@ -1,9 +1,5 @@
 //===- IndexLists.cpp - what index and index_put index with ---------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/lowering/IndexLists.h"
 

@@ -1,15 +1,9 @@
 //===- Lowering.h - what a lowering of an ATen operator is ------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // A lowering turns one `anabranch.aten` call into operations of level "linalg"
 // (docs/design/foundation.md, section 3). It may refuse at any point: its
 // operations so far are erased, and the call stays a call of PyTorch.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_IMPORT_LOWERING_LOWERING_H
 #define ANABRANCH_IMPORT_LOWERING_LOWERING_H

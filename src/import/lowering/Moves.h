@@ -1,14 +1,8 @@
 //===- Moves.h - generics that move elements without a change ---*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Views that neither a slice nor a reshape can express, and gathers. Elements
 // keep their type and bits, NaN payloads included.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_IMPORT_LOWERING_MOVES_H
 #define ANABRANCH_IMPORT_LOWERING_MOVES_H

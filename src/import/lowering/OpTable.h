@@ -1,16 +1,10 @@
 //===- OpTable.h - which operators run in our own kernels -------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The table has one row for each operator and overload. The row lowers the
 // operator, lets capture keep it whole, makes its test against eager PyTorch,
 // and is its line in docs/operators.md. The table is built on first use and
 // then only read, by any thread.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_IMPORT_LOWERING_OPTABLE_H
 #define ANABRANCH_IMPORT_LOWERING_OPTABLE_H

@@ -1,9 +1,5 @@
 //===- Operand.cpp - what a lowering reads --------------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/lowering/Operand.h"
 

@@ -1,9 +1,5 @@
 //===- Operand.h - what a lowering reads ------------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_IMPORT_LOWERING_OPERAND_H
 #define ANABRANCH_IMPORT_LOWERING_OPERAND_H

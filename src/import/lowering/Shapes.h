@@ -1,15 +1,9 @@
 //===- Shapes.h - sizes as values, and reshapes between them ----*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Size arithmetic for lowerings. A size is an OpFoldResult: an index attribute
 // if it is static, else an `index` value. Arithmetic on static sizes folds, so
 // one lowering serves static and symbolic shapes.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_IMPORT_LOWERING_SHAPES_H
 #define ANABRANCH_IMPORT_LOWERING_SHAPES_H

@@ -1,9 +1,5 @@
 //===- Stretches.cpp - moves that keep neighbours together ----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/lowering/Stretches.h"
 

@@ -1,9 +1,5 @@
 //===- Stretches.h - moves that keep neighbours together --------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_IMPORT_LOWERING_STRETCHES_H
 #define ANABRANCH_IMPORT_LOWERING_STRETCHES_H

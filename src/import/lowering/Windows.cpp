@@ -1,9 +1,5 @@
 //===- Windows.cpp - what convolutions and pools have in common -----------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/lowering/Windows.h"
 

@@ -1,9 +1,5 @@
 //===- Windows.h - what convolutions and pools have in common ---*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_IMPORT_LOWERING_WINDOWS_H
 #define ANABRANCH_IMPORT_LOWERING_WINDOWS_H

@@ -1,9 +1,5 @@
 //===- ProvePadding.cpp - does padding change the result? -----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The proof follows every value from the inputs on. It knows the labels of its
 // dimensions, for each padded dimension the constant in its padding, if there
@@ -11,8 +7,6 @@
 // its own position. An operator passes if the kept part of its result needs
 // only the kept parts of its operands, or if the padding that it reads is
 // neutral.
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/padding/ProvePadding.h"
 

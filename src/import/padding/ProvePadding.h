@@ -1,9 +1,5 @@
 //===- ProvePadding.h - does padding change the result? ---------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_IMPORT_PADDING_PROVEPADDING_H
 #define ANABRANCH_IMPORT_PADDING_PROVEPADDING_H

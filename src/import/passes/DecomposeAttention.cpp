@@ -1,9 +1,5 @@
 //===- DecomposeAttention.cpp - attention as two products and a softmax ---===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The reference for every attention kernel. It also runs where no attention
 // kernel accepts.
@@ -13,8 +9,6 @@
 //           %m, %e, %t = maximum, exponential and sum of scale * %s + mask
 //           %p = %e / %t, or zero where all is masked
 //           %r = contraction(%p, %v)
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/lowering/Contract.h"
 #include "import/lowering/Shapes.h"

@@ -1,9 +1,5 @@
 //===- FoldBatchNorm.cpp - batch norm into frozen weights -----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 //   %c = aten "convolution"(%x, %w, %b)        %s  = rsqrt(%var + eps) * %gamma
 //   %r = aten "batch_norm"(%c, %gamma,    ->   %w1 = %w * %s
@@ -17,8 +13,6 @@
 //
 //   %c = contraction(%x, %w) in f32
 //   %r = generic {round(%c * %s + %b1)}
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/lowering/Convolution.h"
 #include "import/lowering/Formula.h"

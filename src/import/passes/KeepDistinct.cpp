@@ -1,9 +1,5 @@
 //===- KeepDistinct.cpp - results with their own buffers ------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/passes/KeepDistinct.h"
 

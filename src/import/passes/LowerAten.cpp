@@ -1,16 +1,10 @@
 //===- LowerAten.cpp - ATen calls to linalg by the operator table ---------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Before: %r = anabranch.aten "relu"(%x) {self = #anabranch.operand<0>}
 // After:  %r = linalg.generic ... { arith.maximumf }
 // or, without a lowering,
 //         %r = anabranch.aten "relu"(%x) {...} {anabranch.refusal = "why"}
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/lowering/OpTable.h"
 #include "import/passes/KeepDistinct.h"

@@ -1,9 +1,5 @@
 //===- LowerFences.cpp - waits and records become fences ------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Before: anabranch.aten "anabranch::wait"(%a, %d) {dependency = ...}
 // After:  anabranch.fence after(%d : ...)
@@ -15,8 +11,6 @@
 // | record      | passes(an empty tensor), the event           |
 // | wait_event  | after(event)                                 |
 // | wait_tag    | awaits what another graph has recorded       |
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/passes/Passes.h"
 #include "ir/Anabranch.h"

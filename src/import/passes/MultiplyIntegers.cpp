@@ -1,9 +1,5 @@
 //===- MultiplyIntegers.cpp - quantised products as integers --------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Before: %x = (%a - zero) * scale, %a of bytes; %w likewise, by aten calls
 //         %r = anabranch.aten "linear"(%x, %w, %bias)
@@ -19,8 +15,6 @@
 // Graphs that PyTorch's quantisation made multiply dequantised tensors. The
 // integers give the same result with less rounding, and processors multiply
 // bytes several times as fast as floats.
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/passes/Passes.h"
 #include "import/quantized/IntegerProduct.h"

@@ -1,17 +1,11 @@
 //===- NormalizeAten.cpp - removes calls that do nothing ------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Before: %b = anabranch.aten "clone"(%a) ...; use %b
 // After:  use %a
 //
 // At this level tensors are values: a copy of a value is the value. Which
 // buffers are shared with the caller is decided by the results' attributes.
-//
-//===----------------------------------------------------------------------===//
 
 #include "import/lowering/Lowering.h"
 #include "import/passes/KeepDistinct.h"

@@ -1,9 +1,5 @@
 //===- VerifyLinalg.cpp - what may remain at level "linalg" ---------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/passes/Passes.h"
 #include "ir/Anabranch.h"

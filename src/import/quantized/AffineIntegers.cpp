@@ -1,9 +1,5 @@
 //===- AffineIntegers.cpp - tensors that stand for integers ---------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/quantized/AffineIntegers.h"
 

@@ -1,9 +1,5 @@
 //===- AffineIntegers.h - tensors that stand for integers -------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // A quantised tensor is
 //
@@ -11,8 +7,6 @@
 //
 // with bytes as integers. PyTorch's ways to quantise dequantise it so: by
 // conversions, one subtraction and products.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_IMPORT_QUANTIZED_AFFINEINTEGERS_H
 #define ANABRANCH_IMPORT_QUANTIZED_AFFINEINTEGERS_H

@@ -1,9 +1,5 @@
 //===- IntegerProduct.cpp - products of quantised tensors -----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/quantized/IntegerProduct.h"
 

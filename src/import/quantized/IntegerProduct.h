@@ -1,9 +1,5 @@
 //===- IntegerProduct.h - products of quantised tensors ---------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // With x = s (a - z) and w = t (b - v), where s and z do not depend on the
 // depth k and t and v depend on the column n alone,
@@ -12,8 +8,6 @@
 //
 // The sums are exact. sum(b) depends on the weight alone, so that `initialize`
 // makes it if the weight is steady.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_IMPORT_QUANTIZED_INTEGERPRODUCT_H
 #define ANABRANCH_IMPORT_QUANTIZED_INTEGERPRODUCT_H

@@ -1,9 +1,5 @@
 //===- IntegerRows.h - products of quantised rows ---------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // With rows x = s (a - z), where s and z do not depend on the depth,
 //
@@ -12,8 +8,6 @@
 // A weight w that has scales along the depth is no integer times one number. If
 // it is kept in few bits, its kernel multiplies the integers of each of its
 // groups by the bytes a (QuantizedWeight.h).
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_IMPORT_QUANTIZED_INTEGERROWS_H
 #define ANABRANCH_IMPORT_QUANTIZED_INTEGERROWS_H

@@ -1,9 +1,5 @@
 //===- RoundedBytes.h - floats that become bytes ----------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Quantised graphs round a float, add the zero point and clamp the sum, all in
 // floats. With integers z, low and high
@@ -12,8 +8,6 @@
 //
 // On the right the number is clamped once, together with an activation that
 // bounds it, and becomes an integer in one instruction.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_IMPORT_QUANTIZED_ROUNDEDBYTES_H
 #define ANABRANCH_IMPORT_QUANTIZED_ROUNDEDBYTES_H

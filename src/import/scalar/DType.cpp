@@ -1,9 +1,5 @@
 //===- DType.cpp - PyTorch's dtypes on signless MLIR types ----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/scalar/DType.h"
 

@@ -1,13 +1,7 @@
 //===- DType.h - PyTorch's dtypes on signless MLIR types --------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Dtypes are values without state: any thread may use them.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_IMPORT_SCALAR_DTYPE_H
 #define ANABRANCH_IMPORT_SCALAR_DTYPE_H

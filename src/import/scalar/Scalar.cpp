@@ -1,9 +1,5 @@
 //===- Scalar.cpp - arithmetic on one element, as PyTorch does it ---------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "import/scalar/Scalar.h"
 

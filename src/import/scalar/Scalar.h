@@ -1,9 +1,5 @@
 //===- Scalar.h - arithmetic on one element, as PyTorch does it -*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Lowerings write the body of a linalg.generic as formulas on `Num`:
 //
@@ -12,8 +8,6 @@
 // An operation looks at the dtype and emits the arith or math operation for
 // floats, signed, unsigned or bool. Both operands must have the same dtype;
 // `s::cast` converts with PyTorch's rules.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_IMPORT_SCALAR_SCALAR_H
 #define ANABRANCH_IMPORT_SCALAR_SCALAR_H

@@ -1,9 +1,5 @@
 //===- FileHash.cpp - whether bytes are as they were ----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/files/FileHash.h"
 

@@ -1,16 +1,10 @@
 //===- FileHash.h - whether bytes are as they were --------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Every load hashes the weights, so the hash must be as fast as memory. SHA-256
 // reads about a byte in a cycle, which is too slow. Its protection against an
 // author who constructs two texts of one hash is not needed: a package is
 // native code, and owner and mode of its files say who may have written it.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_PACKAGE_FILES_FILEHASH_H
 #define ANABRANCH_PACKAGE_FILES_FILEHASH_H

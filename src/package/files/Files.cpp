@@ -1,9 +1,5 @@
 //===- Files.cpp - the few file operations of a package -------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/files/Files.h"
 

@@ -1,9 +1,5 @@
 //===- Manifest.cpp - what a package says about itself --------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/files/Manifest.h"
 

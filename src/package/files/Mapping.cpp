@@ -1,9 +1,5 @@
 //===- Mapping.cpp - a file of a package in memory ------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/files/Mapping.h"
 

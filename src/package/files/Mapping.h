@@ -1,9 +1,5 @@
 //===- Mapping.h - a file of a package in memory ----------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_PACKAGE_FILES_MAPPING_H
 #define ANABRANCH_PACKAGE_FILES_MAPPING_H

@@ -1,15 +1,9 @@
 //===- Safetensors.h - constants on disk, mapped ----------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The format of https://github.com/huggingface/safetensors: eight bytes with
 // the header's length, a JSON header, and the tensors' bytes. The format allows
 // no holes, so small "__padding__" tensors align the others to 64 bytes.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_PACKAGE_FILES_SAFETENSORS_H
 #define ANABRANCH_PACKAGE_FILES_SAFETENSORS_H

@@ -1,9 +1,5 @@
 //===- Sha256.cpp - hashes of a package's files ---------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/files/Sha256.h"
 

@@ -1,9 +1,5 @@
 //===- Sha256.h - hashes of a package's files -------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_PACKAGE_FILES_SHA256_H
 #define ANABRANCH_PACKAGE_FILES_SHA256_H

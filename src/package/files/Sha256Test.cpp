@@ -1,9 +1,5 @@
 //===- Sha256Test.cpp - published hashes, and both ways agree -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/files/Sha256.h"
 

@@ -1,9 +1,5 @@
 //===- Tensor.cpp - element types, and do tensors overlap? ----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "anabranch/Tensor.h"
 

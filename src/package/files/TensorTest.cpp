@@ -1,9 +1,5 @@
 //===- TensorTest.cpp - against a list of all bytes -----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "anabranch/Tensor.h"
 

@@ -1,9 +1,5 @@
 //===- Trust.cpp - whose files may be read as code ------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/files/Trust.h"
 

@@ -1,9 +1,5 @@
 //===- Reader.cpp - read and check a package folder -----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/folder/Reader.h"
 

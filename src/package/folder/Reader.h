@@ -1,9 +1,5 @@
 //===- Reader.h - read and check a package folder ---------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_PACKAGE_FOLDER_READER_H
 #define ANABRANCH_PACKAGE_FOLDER_READER_H

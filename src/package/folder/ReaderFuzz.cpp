@@ -1,15 +1,9 @@
 //===- ReaderFuzz.cpp - arbitrary bytes as files of a package -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The first byte says which file the other bytes are. Nothing may crash, and a
 // program that passes can be written and read again. If the environment has
 // ANABRANCH_FUZZ_SEEDS=<folder>, the fuzzer writes seeds there and ends.
-//
-//===----------------------------------------------------------------------===//
 
 #include "package/files/Manifest.h"
 #include "package/files/Safetensors.h"

@@ -1,9 +1,5 @@
 //===- Staging.cpp - a package that is being written ----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/folder/Staging.h"
 

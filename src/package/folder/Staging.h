@@ -1,9 +1,5 @@
 //===- Staging.h - a package that is being written --------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_PACKAGE_FOLDER_STAGING_H
 #define ANABRANCH_PACKAGE_FOLDER_STAGING_H

@@ -1,9 +1,5 @@
 //===- Writer.h - write a package folder ------------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_PACKAGE_FOLDER_WRITER_H
 #define ANABRANCH_PACKAGE_FOLDER_WRITER_H

@@ -1,9 +1,5 @@
 //===- CpuFeatures.h - what this CPU can do ---------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_PACKAGE_TARGETS_CPUFEATURES_H
 #define ANABRANCH_PACKAGE_TARGETS_CPUFEATURES_H

@@ -1,9 +1,5 @@
 //===- CpuFeaturesTest.cpp - names that LLVM and the compiler know --------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/targets/CpuFeatures.h"
 

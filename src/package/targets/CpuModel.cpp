@@ -1,9 +1,5 @@
 //===- CpuModel.cpp - what a core of a CPU does in a cycle ----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/targets/CpuModel.h"
 

@@ -1,14 +1,8 @@
 //===- CpuModel.h - what a core of a CPU does in a cycle --------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // A feature bit says that an instruction exists, not that it is fast. The table
 // of models has the rates by which the compiler chooses between instructions.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_PACKAGE_TARGETS_CPUMODEL_H
 #define ANABRANCH_PACKAGE_TARGETS_CPUMODEL_H

@@ -1,9 +1,5 @@
 //===- CpuModelTest.cpp - rates by what CPUID says ------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/targets/CpuModel.h"
 

@@ -1,9 +1,5 @@
 //===- Targets.cpp - which processor's code to run ------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/targets/Targets.h"
 

@@ -1,9 +1,5 @@
 //===- Targets.h - which processor's code to run ----------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_PACKAGE_TARGETS_TARGETS_H
 #define ANABRANCH_PACKAGE_TARGETS_TARGETS_H

@@ -1,9 +1,5 @@
 //===- TargetsTest.cpp - packages for several processors ------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/targets/Targets.h"
 

@@ -1,9 +1,5 @@
 //===- Actions.cpp - which buffers a command touches ----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/verify/Actions.h"
 

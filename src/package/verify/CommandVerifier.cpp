@@ -1,9 +1,5 @@
 //===- CommandVerifier.cpp - is each command sound by itself? -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/verify/CommandVerifier.h"
 

@@ -1,9 +1,5 @@
 //===- CommandVerifier.h - is each command sound by itself? -----*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_PACKAGE_VERIFY_COMMANDVERIFIER_H
 #define ANABRANCH_PACKAGE_VERIFY_COMMANDVERIFIER_H

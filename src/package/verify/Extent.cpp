@@ -1,9 +1,5 @@
 //===- Extent.cpp - which bytes a buffer and a command touch --------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/verify/Extent.h"
 

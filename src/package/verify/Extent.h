@@ -1,9 +1,5 @@
 //===- Extent.h - which bytes a buffer and a command touch ------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_PACKAGE_VERIFY_EXTENT_H
 #define ANABRANCH_PACKAGE_VERIFY_EXTENT_H

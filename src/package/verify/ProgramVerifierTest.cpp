@@ -1,9 +1,5 @@
 //===- ProgramVerifierTest.cpp - one unsound program per rule -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/verify/ProgramVerifier.h"
 #include "package/folder/Reader.h"

@@ -1,9 +1,5 @@
 //===- RangeTree.h - the largest number in a range of places ----*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_PACKAGE_VERIFY_RANGETREE_H
 #define ANABRANCH_PACKAGE_VERIFY_RANGETREE_H

@@ -1,9 +1,5 @@
 //===- RangeTreeTest.cpp - the tree against an array ----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/verify/RangeTree.h"
 

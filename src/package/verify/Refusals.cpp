@@ -1,9 +1,5 @@
 //===- Refusals.cpp - why a program is refused ----------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/verify/Refusals.h"
 

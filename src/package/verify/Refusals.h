@@ -1,9 +1,5 @@
 //===- Refusals.h - why a program is refused --------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_PACKAGE_VERIFY_REFUSALS_H
 #define ANABRANCH_PACKAGE_VERIFY_REFUSALS_H

@@ -1,9 +1,5 @@
 //===- VerifyRaces.cpp - are all conflicting accesses ordered? ------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // All bytes that a program touches become places on one line. Bytes that are
 // always touched as a whole are one place. For each stream, one walk goes over
@@ -12,8 +8,6 @@
 // access of another stream conflicts if that last command is not certainly
 // done; the earlier ones of the stream are done before it. So the time grows
 // with the number of commands, times the streams that share bytes with them.
-//
-//===----------------------------------------------------------------------===//
 
 #include "package/verify/VerifyRaces.h"
 

@@ -1,9 +1,5 @@
 //===- VerifyRaces.h - are all conflicting accesses ordered? ----*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_PACKAGE_VERIFY_VERIFYRACES_H
 #define ANABRANCH_PACKAGE_VERIFY_VERIFYRACES_H

@@ -1,9 +1,5 @@
 //===- VerifyRacesTest.cpp - races are found, and only races --------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "package/verify/VerifyRaces.h"
 

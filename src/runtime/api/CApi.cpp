@@ -1,9 +1,5 @@
 //===- CApi.cpp - the C API over the C++ one ------------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "anabranch/anabranch.h"
 

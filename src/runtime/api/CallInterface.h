@@ -1,9 +1,5 @@
 //===- CallInterface.h - inputs and outputs in public -----------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_API_CALLINTERFACE_H
 #define ANABRANCH_RUNTIME_API_CALLINTERFACE_H

@@ -1,9 +1,5 @@
 //===- DeployTest.cpp - an installed runtime is found and linked ----------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "support/runtime/TestSupport.h"
 

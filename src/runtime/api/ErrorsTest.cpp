@@ -1,9 +1,5 @@
 //===- ErrorsTest.cpp - one test per mistake of a caller ------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "support/runtime/TestSupport.h"
 

@@ -1,9 +1,5 @@
 //===- LoadedExecutable.h - an opened package that runs ---------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_API_LOADEDEXECUTABLE_H
 #define ANABRANCH_RUNTIME_API_LOADEDEXECUTABLE_H

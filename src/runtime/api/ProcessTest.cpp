@@ -1,9 +1,5 @@
 //===- ProcessTest.cpp - forks, and the CPU that waiting costs ------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "support/runtime/TestRandomCalls.h"
 

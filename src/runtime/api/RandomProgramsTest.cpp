@@ -1,14 +1,8 @@
 //===- RandomProgramsTest.cpp - order, values, errors of random programs --===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // ANABRANCH_RANDOM_PROGRAMS sets the number of programs, and
 // ANABRANCH_SOAK_LAUNCHES the number of launches of the soak.
-//
-//===----------------------------------------------------------------------===//
 
 #include "package/files/FileHash.h"
 #include "package/verify/SerialOrder.h"

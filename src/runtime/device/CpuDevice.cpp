@@ -1,9 +1,5 @@
 //===- CpuDevice.cpp - kernels on the host's own cores --------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/device/CpuDevice.h"
 

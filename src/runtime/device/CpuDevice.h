@@ -1,9 +1,5 @@
 //===- CpuDevice.h - kernels on the host's own cores ------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_DEVICE_CPUDEVICE_H
 #define ANABRANCH_RUNTIME_DEVICE_CPUDEVICE_H

@@ -1,9 +1,5 @@
 //===- Device.h - what a kind of device does its own way --------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_DEVICE_DEVICE_H
 #define ANABRANCH_RUNTIME_DEVICE_DEVICE_H

@@ -1,9 +1,5 @@
 //===- DeviceBuffer.cpp - memory that grows on demand ---------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/device/DeviceBuffer.h"
 

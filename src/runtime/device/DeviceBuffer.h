@@ -1,9 +1,5 @@
 //===- DeviceBuffer.h - memory that grows on demand -------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_DEVICE_DEVICEBUFFER_H
 #define ANABRANCH_RUNTIME_DEVICE_DEVICEBUFFER_H

@@ -1,9 +1,5 @@
 //===- Library.h - kernels.so in this process -------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_DEVICE_LIBRARY_H
 #define ANABRANCH_RUNTIME_DEVICE_LIBRARY_H

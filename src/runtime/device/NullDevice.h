@@ -1,9 +1,5 @@
 //===- NullDevice.h - everything but arithmetic -----------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_DEVICE_NULLDEVICE_H
 #define ANABRANCH_RUNTIME_DEVICE_NULLDEVICE_H

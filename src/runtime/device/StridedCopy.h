@@ -1,9 +1,5 @@
 //===- StridedCopy.h - copy a tensor into another layout --------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_DEVICE_STRIDEDCOPY_H
 #define ANABRANCH_RUNTIME_DEVICE_STRIDEDCOPY_H

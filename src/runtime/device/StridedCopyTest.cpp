@@ -1,9 +1,5 @@
 //===- StridedCopyTest.cpp - every layout against the definition ----------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/device/StridedCopy.h"
 

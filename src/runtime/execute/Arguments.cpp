@@ -1,9 +1,5 @@
 //===- Arguments.cpp - are these the arguments that the program wants? ----===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/execute/Arguments.h"
 

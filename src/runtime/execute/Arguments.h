@@ -1,9 +1,5 @@
 //===- Arguments.h - are these the wanted arguments? ------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_EXECUTE_ARGUMENTS_H
 #define ANABRANCH_RUNTIME_EXECUTE_ARGUMENTS_H

@@ -1,9 +1,5 @@
 //===- CallerSignal.cpp - wake the thread that called the program ---------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/execute/CallerSignal.h"
 

@@ -1,9 +1,5 @@
 //===- Execute.h - run the commands of a frame ------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_EXECUTE_EXECUTE_H
 #define ANABRANCH_RUNTIME_EXECUTE_EXECUTE_H

@@ -1,9 +1,5 @@
 //===- HostCallsTest.cpp - operators that the host runs -------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "support/runtime/TestSupport.h"
 

@@ -1,9 +1,5 @@
 //===- HostResults.cpp - what the operators of the host returned ----------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/execute/HostResults.h"
 

@@ -1,9 +1,5 @@
 //===- HostResults.h - what the operators of the host returned --*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_EXECUTE_HOSTRESULTS_H
 #define ANABRANCH_RUNTIME_EXECUTE_HOSTRESULTS_H

@@ -1,9 +1,5 @@
 //===- ModeTuner.cpp - which way to run a program is quickest -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/execute/ModeTuner.h"
 

@@ -1,9 +1,5 @@
 //===- ModeTuner.h - which way to run a program is quickest -----*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Do several workers make a call faster? No model knows: it depends on how far
 // apart the cores are, who else uses them, and how late a worker wakes. So a
@@ -24,8 +20,6 @@
 //
 // The tuner tries one worker alone for long calls too: on a busy machine that
 // may be quickest.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_RUNTIME_EXECUTE_MODETUNER_H
 #define ANABRANCH_RUNTIME_EXECUTE_MODETUNER_H

@@ -1,9 +1,5 @@
 //===- ModeTunerTest.cpp - the quickest of modes is found and kept --------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/execute/ModeTuner.h"
 

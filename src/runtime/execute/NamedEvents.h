@@ -1,15 +1,9 @@
 //===- NamedEvents.h - events that programs share by name -------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // A call that waits for a tag begins after the end of the latest call that
 // records the tag, if that call began earlier. Calls wait for earlier calls
 // only, so they cannot wait for each other in a circle.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_RUNTIME_EXECUTE_NAMEDEVENTS_H
 #define ANABRANCH_RUNTIME_EXECUTE_NAMEDEVENTS_H

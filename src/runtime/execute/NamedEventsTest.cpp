@@ -1,9 +1,5 @@
 //===- NamedEventsTest.cpp - calls that wait for calls of other programs --===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "support/runtime/TestSupport.h"
 

@@ -1,9 +1,5 @@
 //===- ObjectPool.h - what waits for the next call --------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_EXECUTE_OBJECTPOOL_H
 #define ANABRANCH_RUNTIME_EXECUTE_OBJECTPOOL_H

@@ -1,9 +1,5 @@
 //===- ParallelRun.cpp - run the commands of a frame, with helpers --------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/execute/ParallelRun.h"
 

@@ -1,9 +1,5 @@
 //===- ParallelRun.h - one call, run by several workers ---------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_EXECUTE_PARALLELRUN_H
 #define ANABRANCH_RUNTIME_EXECUTE_PARALLELRUN_H

@@ -1,9 +1,5 @@
 //===- StreamState.h - what workers may claim of a stream -------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // A stream is at one command at a time. The worker that completes the command
 // advances the stream: it runs small commands itself, and publishes in one word
@@ -11,8 +7,6 @@
 //
 // A stream only moves forward during a call, so no word comes back, and a
 // compare-and-swap is enough. Between calls no worker looks at the words.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_RUNTIME_EXECUTE_STREAMSTATE_H
 #define ANABRANCH_RUNTIME_EXECUTE_STREAMSTATE_H

@@ -1,9 +1,5 @@
 //===- InitializeParts.h - weights packed a few at a time -------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_LOAD_INITIALIZEPARTS_H
 #define ANABRANCH_RUNTIME_LOAD_INITIALIZEPARTS_H

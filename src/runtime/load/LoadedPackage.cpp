@@ -1,9 +1,5 @@
 //===- LoadedPackage.cpp - what the programs of a package share -----------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/load/LoadedPackage.h"
 

@@ -1,9 +1,5 @@
 //===- LoadedPackage.h - what the programs of a package share ---*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_LOAD_LOADEDPACKAGE_H
 #define ANABRANCH_RUNTIME_LOAD_LOADEDPACKAGE_H

@@ -1,9 +1,5 @@
 //===- SharedWeights.cpp - weights that programs have in common -----------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/load/SharedWeights.h"
 

@@ -1,9 +1,5 @@
 //===- SharedWeights.h - weights that programs have in common ---*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_LOAD_SHAREDWEIGHTS_H
 #define ANABRANCH_RUNTIME_LOAD_SHAREDWEIGHTS_H

@@ -1,16 +1,10 @@
 //===- WatchedInputs.h - weights that seldom change -------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // `initialize` may read inputs. What it makes of them is right for calls whose
 // inputs have the versions (InputValue) of its last run. Any number of such
 // calls run at once. A call with other versions runs alone: it first has the
 // commands run again that depend on the inputs that differ.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_RUNTIME_LOAD_WATCHEDINPUTS_H
 #define ANABRANCH_RUNTIME_LOAD_WATCHEDINPUTS_H

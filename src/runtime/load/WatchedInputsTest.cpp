@@ -1,10 +1,6 @@
 //===- WatchedInputsTest.cpp - when weights are read again ----------------===//
 //-----------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "support/runtime/TestSupport.h"
 

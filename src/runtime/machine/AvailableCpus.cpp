@@ -1,9 +1,5 @@
 //===- AvailableCpus.cpp - the CPUs and cores of this process -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/machine/AvailableCpus.h"
 

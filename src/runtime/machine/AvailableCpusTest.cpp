@@ -1,9 +1,5 @@
 //===- AvailableCpusTest.cpp - CPUs and their cores -----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/machine/AvailableCpus.h"
 

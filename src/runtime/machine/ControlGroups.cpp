@@ -1,9 +1,5 @@
 //===- ControlGroups.cpp - what this process's container may use ----------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/machine/ControlGroups.h"
 

@@ -1,16 +1,10 @@
 //===- ControlGroups.h - what this process's container may use --*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // A container's limits are limits of control groups: folders in a tree, each of
 // which limits all processes below it. So the smallest limit between this
 // process's group and the root counts. Version 2 has one tree, version 1 one
 // for each controller, and a hybrid system has both.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_RUNTIME_MACHINE_CONTROLGROUPS_H
 #define ANABRANCH_RUNTIME_MACHINE_CONTROLGROUPS_H

@@ -1,9 +1,5 @@
 //===- ControlGroupsTest.cpp - limits of trees of groups ------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/machine/ControlGroups.h"
 #include "runtime/machine/MemoryRoom.h"

@@ -1,9 +1,5 @@
 //===- DefaultThreads.h - how many workers a call has -----------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_MACHINE_DEFAULTTHREADS_H
 #define ANABRANCH_RUNTIME_MACHINE_DEFAULTTHREADS_H

@@ -1,9 +1,5 @@
 //===- MachineReport.cpp - what was found about the machine, as text ------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/machine/MachineReport.h"
 

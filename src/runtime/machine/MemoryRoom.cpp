@@ -1,9 +1,5 @@
 //===- MemoryRoom.cpp - whether a limit leaves room for memory ------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/machine/MemoryRoom.h"
 

@@ -1,9 +1,5 @@
 //===- Patience.cpp - how long to refrain after a disturbance -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/machine/Patience.h"
 

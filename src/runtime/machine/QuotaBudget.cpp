@@ -1,9 +1,5 @@
 //===- QuotaBudget.cpp - whether a quota has time for one more ------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/machine/QuotaBudget.h"
 

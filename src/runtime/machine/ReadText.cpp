@@ -1,9 +1,5 @@
 //===- ReadText.cpp - a small file of the system as text ------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/machine/ReadText.h"
 

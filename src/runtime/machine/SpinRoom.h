@@ -1,9 +1,5 @@
 //===- SpinRoom.h - whether idle workers may spin ---------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_MACHINE_SPINROOM_H
 #define ANABRANCH_RUNTIME_MACHINE_SPINROOM_H

@@ -1,9 +1,5 @@
 //===- BoundLaunches.cpp - the launches of a plan in one call -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/plan/BoundLaunches.h"
 

@@ -1,9 +1,5 @@
 //===- BoundLaunches.h - the launches of a plan in one call -----*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_PLAN_BOUNDLAUNCHES_H
 #define ANABRANCH_RUNTIME_PLAN_BOUNDLAUNCHES_H

@@ -1,9 +1,5 @@
 //===- BuildPlan.h - flatten a program for the executor ---------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_PLAN_BUILDPLAN_H
 #define ANABRANCH_RUNTIME_PLAN_BUILDPLAN_H

@@ -1,9 +1,5 @@
 //===- Describe.cpp - tensors and places in words -------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/plan/Describe.h"
 

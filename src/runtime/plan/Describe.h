@@ -1,9 +1,5 @@
 //===- Describe.h - tensors and places in words -----------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_PLAN_DESCRIBE_H
 #define ANABRANCH_RUNTIME_PLAN_DESCRIBE_H

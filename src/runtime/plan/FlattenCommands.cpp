@@ -1,9 +1,5 @@
 //===- FlattenCommands.cpp - streams of a program as arrays ---------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/plan/FlattenCommands.h"
 

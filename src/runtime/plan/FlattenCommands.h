@@ -1,9 +1,5 @@
 //===- FlattenCommands.h - streams of a program as arrays -------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_PLAN_FLATTENCOMMANDS_H
 #define ANABRANCH_RUNTIME_PLAN_FLATTENCOMMANDS_H

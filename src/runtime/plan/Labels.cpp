@@ -1,9 +1,5 @@
 //===- Labels.cpp - what traces and errors say of commands ----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/plan/Labels.h"
 

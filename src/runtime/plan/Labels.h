@@ -1,9 +1,5 @@
 //===- Labels.h - what traces and errors say of commands --------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_PLAN_LABELS_H
 #define ANABRANCH_RUNTIME_PLAN_LABELS_H

@@ -1,9 +1,5 @@
 //===- LaunchOrder.h - an order that a program asks for ---------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_PLAN_LAUNCHORDER_H
 #define ANABRANCH_RUNTIME_PLAN_LAUNCHORDER_H

@@ -1,9 +1,5 @@
 //===- LaunchScratch.h - a worker's memory in a launch ----------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_PLAN_LAUNCHSCRATCH_H
 #define ANABRANCH_RUNTIME_PLAN_LAUNCHSCRATCH_H

@@ -1,9 +1,5 @@
 //===- GearTable.cpp - which program fits the sizes of a call -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/shapes/GearTable.h"
 

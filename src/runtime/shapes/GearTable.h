@@ -1,9 +1,5 @@
 //===- GearTable.h - which program fits the sizes of a call -----*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_SHAPES_GEARTABLE_H
 #define ANABRANCH_RUNTIME_SHAPES_GEARTABLE_H

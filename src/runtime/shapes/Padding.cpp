@@ -1,9 +1,5 @@
 //===- Padding.cpp - run in a program of larger sizes ---------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/shapes/Padding.h"
 

@@ -1,9 +1,5 @@
 //===- Padding.h - run in a program of larger sizes -------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_SHAPES_PADDING_H
 #define ANABRANCH_RUNTIME_SHAPES_PADDING_H

@@ -1,9 +1,5 @@
 //===- BuildTaskGraph.cpp - cut a super kernel into tasks -----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/superkernel/BuildTaskGraph.h"
 

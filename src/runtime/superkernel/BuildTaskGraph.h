@@ -1,9 +1,5 @@
 //===- BuildTaskGraph.h - cut a super kernel into tasks ---------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_SUPERKERNEL_BUILDTASKGRAPH_H
 #define ANABRANCH_RUNTIME_SUPERKERNEL_BUILDTASKGRAPH_H

@@ -1,9 +1,5 @@
 //===- Participant.h - one worker in a super kernel -------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_SUPERKERNEL_PARTICIPANT_H
 #define ANABRANCH_RUNTIME_SUPERKERNEL_PARTICIPANT_H

@@ -1,9 +1,5 @@
 //===- ScheduledTasks.cpp - a task graph and its schedules ----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/superkernel/ScheduledTasks.h"
 

@@ -1,9 +1,5 @@
 //===- ScheduledTasks.h - a task graph and its schedules --------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_SUPERKERNEL_SCHEDULEDTASKS_H
 #define ANABRANCH_RUNTIME_SUPERKERNEL_SCHEDULEDTASKS_H

@@ -1,9 +1,5 @@
 //===- StridedRegion.cpp - which bytes a tile may touch -------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/superkernel/StridedRegion.h"
 

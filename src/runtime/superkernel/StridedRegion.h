@@ -1,9 +1,5 @@
 //===- StridedRegion.h - which bytes a tile may touch -----------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_SUPERKERNEL_STRIDEDREGION_H
 #define ANABRANCH_RUNTIME_SUPERKERNEL_STRIDEDREGION_H

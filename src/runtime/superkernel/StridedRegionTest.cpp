@@ -1,9 +1,5 @@
 //===- StridedRegionTest.cpp - regions against sets of bytes --------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/superkernel/StridedRegion.h"
 

@@ -1,16 +1,10 @@
 //===- SuperKernelRun.h - a super kernel while it runs ----------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Counters only count up, also from call to call, so that no call has to reset
 // them. A worker takes a slot and works through its queue. Any worker may take
 // the task at the front of any queue by compare-and-swap, but only when that
 // task is ready: no worker waits inside a task.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_RUNTIME_SUPERKERNEL_SUPERKERNELRUN_H
 #define ANABRANCH_RUNTIME_SUPERKERNEL_SUPERKERNELRUN_H

@@ -1,16 +1,10 @@
 //===- SuperKernelRunTest.cpp - random super kernels, tile by tile --------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Every tile notes when it began and ended. Two tiles must have run in the
 // order of the program if they share a byte that one of them writes, or if an
 // order is asked for. ANABRANCH_RANDOM_SUPERS sets the number of programs, and
 // ANABRANCH_SOAK_TILES the number of tiles of the soak.
-//
-//===----------------------------------------------------------------------===//
 
 #include "runtime/execute/Execute.h"
 #include "runtime/superkernel/StridedRegion.h"

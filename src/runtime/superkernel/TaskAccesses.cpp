@@ -1,9 +1,5 @@
 //===- TaskAccesses.cpp - what the tasks touch ----------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/superkernel/TaskAccesses.h"
 

@@ -1,14 +1,8 @@
 //===- TaskAccesses.h - what the tasks touch --------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The bytes that tasks touch: the input of the search for dependences, and of
 // the proof that these suffice.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_RUNTIME_SUPERKERNEL_TASKACCESSES_H
 #define ANABRANCH_RUNTIME_SUPERKERNEL_TASKACCESSES_H

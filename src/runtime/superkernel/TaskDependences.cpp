@@ -1,16 +1,10 @@
 //===- TaskDependences.cpp - what a task waits for ------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The search compares each launch with the earlier ones, the nearest first:
 // dependences on these already imply most older ones. The closure of a task is
 // the set of tasks that are done when it starts. It is kept as a bit for each
 // task, and shared by tasks with the same dependences.
-//
-//===----------------------------------------------------------------------===//
 
 #include "runtime/superkernel/TaskDependences.h"
 

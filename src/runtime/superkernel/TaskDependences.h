@@ -1,9 +1,5 @@
 //===- TaskDependences.h - what a task waits for ----------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_SUPERKERNEL_TASKDEPENDENCES_H
 #define ANABRANCH_RUNTIME_SUPERKERNEL_TASKDEPENDENCES_H

@@ -1,9 +1,5 @@
 //===- TaskDependencesTest.cpp - graphs and queues, against all pairs -----===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/superkernel/TaskDependences.h"
 

@@ -1,14 +1,8 @@
 //===- TaskGraph.h - the tasks of a super kernel ----------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The runtime makes a task graph at load, once for each super kernel. Any
 // number of threads may read it.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_RUNTIME_SUPERKERNEL_TASKGRAPH_H
 #define ANABRANCH_RUNTIME_SUPERKERNEL_TASKGRAPH_H

@@ -1,15 +1,9 @@
 //===- VerifyTaskGraph.cpp - do the counters suffice? ---------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The verifier uses the finished tables only. A counter that is complete shows
 // that all tasks which signal it are done. When a task starts, the tasks of its
 // counters are done, and all tasks that were done when those started.
-//
-//===----------------------------------------------------------------------===//
 
 #include "runtime/superkernel/VerifyTaskGraph.h"
 

@@ -1,9 +1,5 @@
 //===- VerifyTaskGraph.h - do the counters suffice? -------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_SUPERKERNEL_VERIFYTASKGRAPH_H
 #define ANABRANCH_RUNTIME_SUPERKERNEL_VERIFYTASKGRAPH_H

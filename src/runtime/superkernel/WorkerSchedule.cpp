@@ -1,9 +1,5 @@
 //===- WorkerSchedule.cpp - which worker runs which task, and when --------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The scheduler simulates the super kernel with estimated times. Each worker
 // has a set of ready tasks. A task that becomes ready goes to its home: the
@@ -18,8 +14,6 @@
 // read more weights than other bytes are placed by their weights: the workers
 // share a launch's weights rather than its rows, and each part is read for all
 // rows before the next part.
-//
-//===----------------------------------------------------------------------===//
 
 #include "runtime/superkernel/WorkerSchedule.h"
 

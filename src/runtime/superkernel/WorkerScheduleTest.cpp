@@ -1,9 +1,5 @@
 //===- WorkerScheduleTest.cpp - whose queue, and who takes it -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/superkernel/SuperKernelRun.h"
 #include "runtime/superkernel/TaskDependences.h"

@@ -1,9 +1,5 @@
 //===- Futex.h - sleep until a number changes -------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_WORKERS_FUTEX_H
 #define ANABRANCH_RUNTIME_WORKERS_FUTEX_H

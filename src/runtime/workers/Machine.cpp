@@ -1,9 +1,5 @@
 //===- Machine.cpp - threads and memory that calls may use ----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "anabranch/Machine.h"
 #include "runtime/machine/ControlGroups.h"

@@ -1,9 +1,5 @@
 //===- Pinning.h - which CPUs workers run on --------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_WORKERS_PINNING_H
 #define ANABRANCH_RUNTIME_WORKERS_PINNING_H

@@ -1,9 +1,5 @@
 //===- PinningTest.cpp - where workers run --------------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "anabranch/anabranch.h"
 #include "runtime/workers/WorkerPool.h"

@@ -1,9 +1,5 @@
 //===- WorkerPool.h - threads that help the calls in flight -----*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_WORKERS_WORKERPOOL_H
 #define ANABRANCH_RUNTIME_WORKERS_WORKERPOOL_H

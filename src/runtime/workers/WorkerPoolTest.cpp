@@ -1,9 +1,5 @@
 //===- WorkerPoolTest.cpp - help, sleep, fork -----------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/workers/WorkerPool.h"
 

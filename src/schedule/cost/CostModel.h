@@ -1,9 +1,5 @@
 //===- CostModel.h - how long a command takes, roughly ----------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_COST_COSTMODEL_H
 #define ANABRANCH_SCHEDULE_COST_COSTMODEL_H

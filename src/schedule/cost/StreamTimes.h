@@ -1,9 +1,5 @@
 //===- StreamTimes.h - when streams come to their commands ------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_COST_STREAMTIMES_H
 #define ANABRANCH_SCHEDULE_COST_STREAMTIMES_H

@@ -1,9 +1,5 @@
 //===- Work.cpp - what a kernel computes and moves ------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/cost/Work.h"
 

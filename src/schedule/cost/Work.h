@@ -1,9 +1,5 @@
 //===- Work.h - what a kernel computes and moves ----------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_COST_WORK_H
 #define ANABRANCH_SCHEDULE_COST_WORK_H

@@ -1,9 +1,5 @@
 //===- WorkTest.cpp - FLOP and bytes of kernels, counted by hand ----------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/cost/Work.h"
 

@@ -1,9 +1,5 @@
 //===- CollapseReshapes.cpp - reshapes move behind pointwise work ---------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 //   %0 = matmul -> 128x64                     %0 = matmul -> 128x64
 //   %1 = expand_shape %0 -> 2x64x64    ->     %1 = generic %0 -> 128x64
@@ -17,8 +13,6 @@
 //   %0 = product -> 28x28x2x32                %0 = product -> 28x28x2x32
 //   %1 = collapse_shape %0 -> 28x28x64   ->   %1 = generic %0 -> 28x28x2x32
 //   %2 = generic %1 -> 28x28x64               %2 = collapse_shape -> 28x28x64
-//
-//===----------------------------------------------------------------------===//
 
 #include "ir/Layout.h"
 #include "ir/PassBase.h"

@@ -1,9 +1,5 @@
 //===- FormDispatches.cpp - groups of operators become dispatches ---------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 //   %0 = linalg.generic (relu) %x            %0 = anabranch.dispatch ins(%x) {
 //   %1 = linalg.generic (add) %0, %y    ->     relu, add
@@ -12,8 +8,6 @@
 // Grouping decides which operators share a dispatch; this pass builds the
 // regions. It clones views and constants into each reader. Reshapes of whole
 // stored tensors stay outside.
-//
-//===----------------------------------------------------------------------===//
 
 #include "ir/Anabranch.h"
 #include "ir/PassBase.h"

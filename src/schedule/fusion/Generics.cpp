@@ -1,9 +1,5 @@
 //===- Generics.cpp - lists and copies of linalg.generic ------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/fusion/Generics.h"
 

@@ -1,9 +1,5 @@
 //===- Generics.h - lists and copies of linalg.generic ----------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_FUSION_GENERICS_H
 #define ANABRANCH_SCHEDULE_FUSION_GENERICS_H

@@ -1,9 +1,5 @@
 //===- GroupFuser.cpp - merges groups as far as it pays -------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/fusion/GroupFuser.h"
 

@@ -1,9 +1,5 @@
 //===- GroupFuser.h - merges groups as far as it pays -----------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_FUSION_GROUPFUSER_H
 #define ANABRANCH_SCHEDULE_FUSION_GROUPFUSER_H

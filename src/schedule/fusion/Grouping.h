@@ -1,9 +1,5 @@
 //===- Grouping.h - which operators share a kernel --------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Groups start as single operators and are merged along their edges. A group's
 // loops are named by axes: two operators share an axis if one reads the other's
@@ -12,8 +8,6 @@
 // these axes.
 //
 // One object analyses one block. It is not thread-safe.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_SCHEDULE_FUSION_GROUPING_H
 #define ANABRANCH_SCHEDULE_FUSION_GROUPING_H

@@ -1,9 +1,5 @@
 //===- Layouts.cpp - how tensors of @main lie in memory -------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/fusion/Layouts.h"
 

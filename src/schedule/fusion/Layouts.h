@@ -1,9 +1,5 @@
 //===- Layouts.h - how tensors of @main lie in memory -----------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_FUSION_LAYOUTS_H
 #define ANABRANCH_SCHEDULE_FUSION_LAYOUTS_H

@@ -1,9 +1,5 @@
 //===- MergeGroups.cpp - may two groups become one kernel -----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/fusion/MergeGroups.h"
 

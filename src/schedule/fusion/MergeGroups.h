@@ -1,9 +1,5 @@
 //===- MergeGroups.h - may two groups become one kernel ---------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_FUSION_MERGEGROUPS_H
 #define ANABRANCH_SCHEDULE_FUSION_MERGEGROUPS_H

@@ -1,9 +1,5 @@
 //===- OpKinds.cpp - what fusion knows of an operator ---------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/fusion/OpKinds.h"
 

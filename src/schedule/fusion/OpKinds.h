@@ -1,14 +1,8 @@
 //===- OpKinds.h - what fusion knows of an operator -------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Questions about single operators of level "linalg". They keep no state: any
 // thread may ask about IR that nobody changes.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_SCHEDULE_FUSION_OPKINDS_H
 #define ANABRANCH_SCHEDULE_FUSION_OPKINDS_H

@@ -1,9 +1,5 @@
 //===- SinkChannels.cpp - channels stay last between convolutions ---------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 //   %0 = contraction -> NxHxWxC              %0 = contraction -> NxHxWxC
 //   %1 = view %0 -> NxCxHxW {second}     ->  %2 = relu %0 -> NxHxWxC
@@ -16,8 +12,6 @@
 // paddings and concatenations. Reductions read ahead of it. Where it meets a
 // view ahead of a convolution, both vanish. A view that is left ahead of one is
 // stored, once for all of its readers.
-//
-//===----------------------------------------------------------------------===//
 
 #include "ir/Layout.h"
 #include "ir/PassBase.h"

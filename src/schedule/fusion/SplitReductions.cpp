@@ -1,9 +1,5 @@
 //===- SplitReductions.cpp - large reductions to few points ---------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 //   %r = sum over h, w of %x[h, w, c]        %p = sum over w of %x[h, w, c]
 //                                      ->    %r = sum over h of %p[h, c]
@@ -16,8 +12,6 @@
 //   %r = sum over m of %x[m, n]          %y = expand_shape %x -> [8, m / 8, n]
 //                                    ->  %p = sum over i of %y[j, i, n]
 //                                        %r = sum over j of %p[j, n]
-//
-//===----------------------------------------------------------------------===//
 
 #include "ir/PassBase.h"
 #include "schedule/fusion/OpKinds.h"
@@ -43,7 +37,7 @@ constexpr int64_t enoughTiles = 4;
 /// Lanes that a tile has at least.
 constexpr int64_t lanesOfTile = 64;
 /// The kernel reads a tensor of more bytes row by row
-/// (codegen/nests/RowOrder.h). A tile then has so many lanes, or a whole row.
+/// (kernels/nests/RowOrder.h). A tile then has so many lanes, or a whole row.
 constexpr int64_t bytesOfRows = 1024 * 1024, lanesOfRow = 1024;
 /// Partial results are made from at least so many points each.
 constexpr int64_t pointsOfPartial = 32;

@@ -1,9 +1,5 @@
 //===- VerifyDispatches.cpp - what may remain at level "dispatch" ---------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "ir/Anabranch.h"
 #include "ir/PassBase.h"

@@ -1,15 +1,9 @@
 //===- Lifetimes.h - when the bytes of a program are in use -----*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Time is a vector here: how many commands of each stream are certainly done. A
 // memory may take the bytes of another one if every use of the other happens
 // before every use of its own.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_SCHEDULE_MEMORY_LIFETIMES_H
 #define ANABRANCH_SCHEDULE_MEMORY_LIFETIMES_H

@@ -1,9 +1,5 @@
 //===- PlanMemory.cpp - where buffers lie in the arena --------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // One arena per call. Buffers of known size come first: the largest is placed
 // first, each at the lowest offset that is free while it lives. Buffers of
@@ -12,8 +8,6 @@
 //
 // In a super kernel a tile that overwrites bytes waits for the tiles that read
 // them. So its buffers share bytes only where they would take too much memory.
-//
-//===----------------------------------------------------------------------===//
 
 #include "anabranch/KernelABI.h"
 #include "ir/Anabranch.h"

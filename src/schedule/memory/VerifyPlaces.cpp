@@ -1,9 +1,5 @@
 //===- VerifyPlaces.cpp - do live buffers lie apart? ----------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/memory/VerifyPlaces.h"
 

@@ -1,9 +1,5 @@
 //===- VerifyPlaces.h - do live buffers lie apart? --------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_MEMORY_VERIFYPLACES_H
 #define ANABRANCH_SCHEDULE_MEMORY_VERIFYPLACES_H

@@ -1,9 +1,5 @@
 //===- BufferTable.cpp - the program's buffers ----------------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/program/BufferTable.h"
 

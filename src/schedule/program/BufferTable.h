@@ -1,15 +1,9 @@
 //===- BufferTable.h - the program's buffers --------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Hands out the buffer of each tensor of @main while the program is built.
 // Tensors share a memory where one is a reshape of the other, or overwrites it;
 // a memory has one buffer for each shape, dtype and strides that are asked for.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_SCHEDULE_PROGRAM_BUFFERTABLE_H
 #define ANABRANCH_SCHEDULE_PROGRAM_BUFFERTABLE_H

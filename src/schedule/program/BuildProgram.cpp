@@ -1,16 +1,10 @@
 //===- BuildProgram.cpp - @main becomes kernels and a program -------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Level "dispatch" to level "program". Every tensor becomes a buffer, every
 // dispatch a kernel function and a launch, every `anabranch.aten` a call. Index
 // arithmetic becomes the sizes function. One stream holds the commands in the
 // order of @main. PlanMemory decides later where buffers lie in the arena.
-//
-//===----------------------------------------------------------------------===//
 
 #include "ir/PassBase.h"
 #include "schedule/fusion/Layouts.h"

@@ -1,9 +1,5 @@
 //===- CommandBuilder.h - the program's commands ----------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_PROGRAM_COMMANDBUILDER_H
 #define ANABRANCH_SCHEDULE_PROGRAM_COMMANDBUILDER_H

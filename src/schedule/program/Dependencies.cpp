@@ -1,9 +1,5 @@
 //===- Dependencies.cpp - which commands must come before others ----------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/program/Dependencies.h"
 

@@ -1,9 +1,5 @@
 //===- Dependencies.h - which commands must come before others --*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_PROGRAM_DEPENDENCIES_H
 #define ANABRANCH_SCHEDULE_PROGRAM_DEPENDENCIES_H

@@ -1,9 +1,5 @@
 //===- InPlace.cpp - may a result overwrite an operand? -------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/program/InPlace.h"
 

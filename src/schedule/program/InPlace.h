@@ -1,14 +1,8 @@
 //===- InPlace.h - may a result overwrite an operand? -----------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Questions about one dispatch and the operators around it. They keep no state:
 // any thread may ask about IR that nobody changes.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_SCHEDULE_PROGRAM_INPLACE_H
 #define ANABRANCH_SCHEDULE_PROGRAM_INPLACE_H

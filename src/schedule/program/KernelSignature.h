@@ -1,9 +1,5 @@
 //===- KernelSignature.h - what tells kernels apart -------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_PROGRAM_KERNELSIGNATURE_H
 #define ANABRANCH_SCHEDULE_PROGRAM_KERNELSIGNATURE_H

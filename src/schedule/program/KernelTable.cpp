@@ -1,9 +1,5 @@
 //===- KernelTable.cpp - dispatches become kernels, equal ones once -------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/program/KernelTable.h"
 #include "schedule/program/KernelSignature.h"

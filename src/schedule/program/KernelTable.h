@@ -1,9 +1,5 @@
 //===- KernelTable.h - equal dispatches, one kernel -------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_PROGRAM_KERNELTABLE_H
 #define ANABRANCH_SCHEDULE_PROGRAM_KERNELTABLE_H

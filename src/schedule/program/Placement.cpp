@@ -1,9 +1,5 @@
 //===- Placement.cpp - where results of @main are written -----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/program/Placement.h"
 

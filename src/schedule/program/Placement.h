@@ -1,15 +1,9 @@
 //===- Placement.h - where results of @main are written ---------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Decides, before any command exists, which kernels write straight into an
 // output or into an updated input. It also lists the results that need a copy
 // instead.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_SCHEDULE_PROGRAM_PLACEMENT_H
 #define ANABRANCH_SCHEDULE_PROGRAM_PLACEMENT_H

@@ -1,16 +1,10 @@
 //===- SizeTable.h - sizes that are known at run time only ------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The runtime keeps dynamic sizes in a table of int64; a size is a slot of it.
 // The runtime reads the first slots from the inputs. The function
 // @anabranch_sizes, compiled with the kernels, computes the others. This class
 // gives out slots while the program is built, and writes that function.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_SCHEDULE_PROGRAM_SIZETABLE_H
 #define ANABRANCH_SCHEDULE_PROGRAM_SIZETABLE_H

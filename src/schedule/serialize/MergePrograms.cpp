@@ -1,9 +1,5 @@
 //===- MergePrograms.cpp - programs of one graph in one module ------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/serialize/MergePrograms.h"
 

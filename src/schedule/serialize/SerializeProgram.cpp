@@ -1,9 +1,5 @@
 //===- SerializeProgram.cpp - the program as the package stores it --------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/serialize/SerializeProgram.h"
 

@@ -1,9 +1,5 @@
 //===- SerializeProgram.h - the program as it is stored ---------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_SERIALIZE_SERIALIZEPROGRAM_H
 #define ANABRANCH_SCHEDULE_SERIALIZE_SERIALIZEPROGRAM_H

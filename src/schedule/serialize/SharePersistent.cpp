@@ -1,15 +1,9 @@
 //===- SharePersistent.cpp - prepared weights of several programs ---------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The text of a buffer describes its contents: a constant's name, or the
 // command that makes it and the texts of the buffers which that command reads.
 // Buffers of equal text hold equal bytes.
-//
-//===----------------------------------------------------------------------===//
 
 #include "schedule/serialize/SharePersistent.h"
 

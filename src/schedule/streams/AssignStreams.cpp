@@ -1,9 +1,5 @@
 //===- AssignStreams.cpp - branches that are worth a stream ---------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 //   Before: A; B; C reads A, B       (A and B too small to be split)
 //   After:  A; B {scope = "auto1"}; C reads A, B
@@ -12,8 +8,6 @@
 // time that remains after them. Each either runs on the worker where it ends
 // first, or is split over all workers. The workers become streams only if the
 // schedule is clearly shorter than one stream.
-//
-//===----------------------------------------------------------------------===//
 
 #include "ir/Explain.h"
 #include "ir/PassBase.h"

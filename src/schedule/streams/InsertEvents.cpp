@@ -1,9 +1,5 @@
 //===- InsertEvents.cpp - one list of commands becomes streams ------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Before: stream "main" { A {scope = "x"}; B {scope = "y"}; C reads A {"x"},
 //                         D reads A {scope = "y"} }
@@ -13,8 +9,6 @@
 // clock per stream: how far each stream has certainly come. A command waits for
 // what it depends on only where the clocks do not imply it, the latest
 // dependency first, so that no wait can be left out.
-//
-//===----------------------------------------------------------------------===//
 
 #include "ir/Explain.h"
 #include "ir/PassBase.h"

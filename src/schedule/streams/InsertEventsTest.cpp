@@ -1,9 +1,5 @@
 //===- InsertEventsTest.cpp - events against an oracle --------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Random lists of commands with scopes, points, memory and ordered calls. The
 // resulting streams must order exactly the commands that the program order
@@ -11,8 +7,6 @@
 // Some memories are the caller's. The pass must refuse a command that
 // overwrites one of them while another stream may still read it, unless such
 // writes are to wait. It must refuse no other command.
-//
-//===----------------------------------------------------------------------===//
 
 #include "ir/Anabranch.h"
 #include "ir/Scope.h"

@@ -1,9 +1,5 @@
 //===- NumberFences.cpp - fences order operators by number ----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Before: %d = A                       After: %d = A {points = [0]}
 //         %y = fence passes(%x)               fence {after = [0], points = [1]}
@@ -13,8 +9,6 @@
 // (The attributes are `anabranch.points` and `anabranch.after`.) Fusion can
 // then look at values as if there were no fence, and at the order apart from
 // them.
-//
-//===----------------------------------------------------------------------===//
 
 #include "analysis/IterationSpace.h"
 #include "ir/PassBase.h"

@@ -1,9 +1,5 @@
 //===- Passes.h - passes that make streams and events -----------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_STREAMS_PASSES_H
 #define ANABRANCH_SCHEDULE_STREAMS_PASSES_H

@@ -1,9 +1,5 @@
 //===- FormSupers.cpp - launches become super kernels ---------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 //   launch @a ...          in "layer"       super "layer_0" streams 1 {
 //   launch @b ...          in "layer"   ->    launch @a ...
@@ -17,8 +13,6 @@
 // super kernel instead; if no later member depends on it, it moves behind. A
 // wait for another stream moves before the super kernel if that costs little
 // time.
-//
-//===----------------------------------------------------------------------===//
 
 #include "schedule/superkernel/SuperParts.h"
 

@@ -1,9 +1,5 @@
 //===- JoinStreams.cpp - streams inside of a super kernel become one ------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Before: A {scope = "x"}; B {scope = "y"}; C {scope = "x"}; D {scope = "y"},
 //         where A, B and C are in a super kernel that fuses streams
@@ -13,8 +9,6 @@
 // The super kernel then finds the overlap inside by itself. Commands of a
 // stream that stay outside keep their place before and after those that left
 // it.
-//
-//===----------------------------------------------------------------------===//
 
 #include "ir/Scope.h"
 #include "ir/StreamPass.h"

@@ -1,9 +1,5 @@
 //===- KeepFences.cpp - super kernels keep the order that users ask for ---===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // Before: A {scope = "x", points = [0]}; fence {scope = "y", after = [0]};
 //         B {scope = "y"}
@@ -17,8 +13,6 @@
 // A later command of the stream stands behind all that the fence waits for. A
 // command of another stream that names the fence's point, such as a wait for an
 // event, also stands behind all earlier commands of the fence's stream.
-//
-//===----------------------------------------------------------------------===//
 
 #include "ir/Scope.h"
 #include "ir/StreamPass.h"

@@ -1,9 +1,5 @@
 //===- Passes.h - passes that make super kernels ----------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_SUPERKERNEL_PASSES_H
 #define ANABRANCH_SCHEDULE_SUPERKERNEL_PASSES_H

@@ -1,9 +1,5 @@
 //===- SuperParts.h - launches that may become one command ------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_SUPERKERNEL_SUPERPARTS_H
 #define ANABRANCH_SCHEDULE_SUPERKERNEL_SUPERPARTS_H

@@ -1,9 +1,5 @@
 //===- IntegerRange.cpp - which integers a tensor may hold ----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/weights/IntegerRange.h"
 

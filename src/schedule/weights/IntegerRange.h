@@ -1,9 +1,5 @@
 //===- IntegerRange.h - which integers a tensor may hold --------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_WEIGHTS_INTEGERRANGE_H
 #define ANABRANCH_SCHEDULE_WEIGHTS_INTEGERRANGE_H

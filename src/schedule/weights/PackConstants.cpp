@@ -1,9 +1,5 @@
 //===- PackConstants.cpp - weights in the layout of kernels ---------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 //   %0 = contraction %x, %w      %p = generic {gather} %w -> panels
 //                            ->  %v = extract_slice (collapse (transpose %p))
@@ -12,8 +8,6 @@
 // %p depends on steady values only, so `initialize` makes it. %v equals %w,
 // element by element: any kernel of the contraction can read it. The kernel
 // that reads panels recognises them in the indices of its reads.
-//
-//===----------------------------------------------------------------------===//
 
 #include "ir/QuantizedWeight.h"
 #include "schedule/weights/PackPass.h"

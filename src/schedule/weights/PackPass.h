@@ -1,9 +1,5 @@
 //===- PackPass.h - a pass that packs operands of products ------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_WEIGHTS_PACKPASS_H
 #define ANABRANCH_SCHEDULE_WEIGHTS_PACKPASS_H

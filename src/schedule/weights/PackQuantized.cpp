@@ -1,9 +1,5 @@
 //===- PackQuantized.cpp - frozen weights of 4 and 8 bits -----------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 //   %f = generic {dequantise} %q, %s     %p = generic {gather} %q -> panels
 //   %0 = contraction %x, %f           ->  %c = generic {gather} %s -> groups
@@ -14,8 +10,6 @@
 // %v is %f again, element by element: whatever kernel the contraction gets can
 // read it, and the kernel of quantised products knows it by its mark
 // (QuantizedWeight.h).
-//
-//===----------------------------------------------------------------------===//
 
 #include "anabranch/KernelABI.h"
 #include "ir/Anabranch.h"

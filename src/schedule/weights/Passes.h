@@ -1,15 +1,9 @@
 //===- Passes.h - frozen weights as kernels read them -----------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The caller of these passes says, by a function, which kernel will read a
 // weight. A command line cannot pass a function, so anabranch-opt does not know
 // these passes.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_SCHEDULE_WEIGHTS_PASSES_H
 #define ANABRANCH_SCHEDULE_WEIGHTS_PASSES_H

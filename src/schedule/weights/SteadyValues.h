@@ -1,9 +1,5 @@
 //===- SteadyValues.h - what depends on weights only ------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_WEIGHTS_STEADYVALUES_H
 #define ANABRANCH_SCHEDULE_WEIGHTS_STEADYVALUES_H

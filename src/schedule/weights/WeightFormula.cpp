@@ -1,9 +1,5 @@
 //===- WeightFormula.cpp - how a weight is dequantised --------------------===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/weights/WeightFormula.h"
 

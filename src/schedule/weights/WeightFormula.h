@@ -1,9 +1,5 @@
 //===- WeightFormula.h - how a weight is dequantised ------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // The formula of a frozen weight that a product reads, followed back to
 // integers:
@@ -18,8 +14,6 @@
 //
 // Formulas are computed in f32. Roundings to narrower floats are left out: they
 // would only add errors.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_SCHEDULE_WEIGHTS_WEIGHTFORMULA_H
 #define ANABRANCH_SCHEDULE_WEIGHTS_WEIGHTFORMULA_H

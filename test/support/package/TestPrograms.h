@@ -1,9 +1,5 @@
 //===- TestPrograms.h - programs made by hand, for tests --------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SUPPORT_PACKAGE_TESTPROGRAMS_H
 #define ANABRANCH_SUPPORT_PACKAGE_TESTPROGRAMS_H

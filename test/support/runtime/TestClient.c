@@ -1,7 +1,5 @@
 /* A client of the C API in plain C, as the tests run it.
- *
- * Part of the Anabranch project, under the Apache License v2.0.
- * See LICENSE for license information.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "anabranch/anabranch.h"
 

@@ -1,7 +1,5 @@
 /* Kernels in C for the runtime's tests.
- *
- * Part of the Anabranch project, under the Apache License v2.0.
- * See LICENSE for license information.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "TestStamp.h"
 #include "TestTiles.h"

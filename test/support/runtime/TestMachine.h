@@ -1,9 +1,5 @@
 //===- TestMachine.h - a machine made of files ------------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SUPPORT_RUNTIME_TESTMACHINE_H
 #define ANABRANCH_SUPPORT_RUNTIME_TESTMACHINE_H

@@ -1,16 +1,10 @@
 //===- TestRandom.h - random programs and their rules --------- -*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 //
 // A random list of commands, on random streams, over a few tensors that are
 // written again and again. Events order what the list orders. The program knows
 // the result in program order, and which command must be done before which
 // other one begins.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_SUPPORT_RUNTIME_TESTRANDOM_H
 #define ANABRANCH_SUPPORT_RUNTIME_TESTRANDOM_H

@@ -1,7 +1,5 @@
 /* What a command of a random program computes and notes: for C and C++.
- *
- * Part of the Anabranch project, under the Apache License v2.0.
- * See LICENSE for license information.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef ANABRANCH_SUPPORT_RUNTIME_TESTSTAMP_H
 #define ANABRANCH_SUPPORT_RUNTIME_TESTSTAMP_H

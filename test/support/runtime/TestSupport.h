@@ -1,9 +1,5 @@
 //===- TestSupport.h - programs for the runtime's tests ---------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SUPPORT_RUNTIME_TESTSUPPORT_H
 #define ANABRANCH_SUPPORT_RUNTIME_TESTSUPPORT_H

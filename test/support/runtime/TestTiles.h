@@ -1,7 +1,5 @@
 /* What a tile of a random super kernel reads, writes and notes: C and C++.
- *
- * Part of the Anabranch project, under the Apache License v2.0.
- * See LICENSE for license information.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef ANABRANCH_SUPPORT_RUNTIME_TESTTILES_H
 #define ANABRANCH_SUPPORT_RUNTIME_TESTTILES_H

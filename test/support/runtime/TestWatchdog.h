@@ -1,9 +1,5 @@
 //===- TestWatchdog.h - an end for tests that hang --------------*- C++ -*-===//
-//
-// Part of the Anabranch project, under the Apache License v2.0.
-// See LICENSE for license information.
-//
-//===----------------------------------------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SUPPORT_RUNTIME_TESTWATCHDOG_H
 #define ANABRANCH_SUPPORT_RUNTIME_TESTWATCHDOG_H

@@ -1,0 +1,69 @@
+//===- Codegen.h - kernels to machine code ----------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0
+//
+// The door of this room: kernel functions go in, object files come out. At most
+// one thread at a time may call it for an MLIRContext; it uses the context's
+// thread pool.
+
+#ifndef ANABRANCH_KERNELS_CODEGEN_H
+#define ANABRANCH_KERNELS_CODEGEN_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Support/LogicalResult.h"
+#include "native/object/KernelObject.h"
+#include "native/target/Target.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace anabranch {
+namespace kernels {
+
+/// Compiled kernels of earlier compilations, under keys of what they were made
+/// from. Any thread.
+struct ObjectStore {
+  std::string identity; ///< of this compiler
+  std::function<bool(const std::string &key,
+                     llvm::SmallVectorImpl<char> &bytes)>
+      find;
+  std::function<void(const std::string &key, llvm::ArrayRef<char> bytes)> keep;
+};
+
+struct CodegenOptions {
+  native::TargetInfo target;
+  const ObjectStore *objects = nullptr;
+  /// The folder for NAME.loops.mlir, NAME.ll and NAME.s of every kernel; empty:
+  /// none.
+  std::string dumpDirectory;
+  /// Called when every kernel is in LLVM's dialect, before LLVM begins.
+  std::function<void()> lowered;
+};
+
+/// Called after each kernel with the kernel and the number of kernels done: one
+/// call at a time, on any thread. Returning false cancels the compilation.
+using ProgressFn = std::function<bool(const native::KernelObject &kernel,
+                                      size_t done, size_t total)>;
+
+/// Compiles every function with a body in `module`, and does not change
+/// `module`:
+///
+/// - `anabranch.kernel` functions on tensors (level "kernel"): the kernel
+/// choices
+///   make NAME and NAME_plan, NAME_setup if its tiles share something, and
+///   NAME_footprint if the function has the attribute `anabranch.footprint`;
+/// - all other functions (level "loops": scf, arith, math, vector, cf and LLVM
+///   dialect on scalars, vectors and !llvm.ptr), without changes. A function
+///   NAME_setup, NAME_plan or NAME_footprint goes into the object of NAME.
+///
+/// A failure is a diagnostic at the function's location; none ends the process.
+mlir::FailureOr<std::vector<native::KernelObject>>
+compileKernels(mlir::ModuleOp module, const CodegenOptions &options,
+               const ProgressFn &progress = {});
+
+} // namespace kernels
+} // namespace anabranch
+
+#endif // ANABRANCH_KERNELS_CODEGEN_H

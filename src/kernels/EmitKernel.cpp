@@ -1,0 +1,86 @@
+//===- EmitKernel.cpp - a kernel function becomes loops -------------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/EmitKernel.h"
+
+#include "ir/Anabranch.h"
+#include "kernels/KernelChoices.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace kernels {
+
+LogicalResult generalizeKernel(func::FuncOp kernel) {
+  SmallVector<linalg::LinalgOp> named;
+  kernel.walk([&](linalg::LinalgOp op) {
+    if (!isa<linalg::GenericOp, linalg::FillOp>(op.getOperation()))
+      named.push_back(op);
+  });
+  IRRewriter rewriter(kernel.getContext());
+  for (linalg::LinalgOp op : named) {
+    rewriter.setInsertionPoint(op);
+    if (failed(linalg::generalizeNamedOp(rewriter, op)))
+      return op.emitError("has no generic form");
+  }
+  return success();
+}
+
+/// Fails if anything of the levels above is left after emission.
+static LogicalResult verifyLoops(func::FuncOp function) {
+  WalkResult result = function.walk([&](Operation *op) {
+    bool above =
+        isa<linalg::LinalgDialect, tensor::TensorDialect, ir::AnabranchDialect>(
+            op->getDialect()) &&
+        !isa<ir::ByteDotOp>(op);
+    bool tensors = llvm::any_of(
+        op->getResultTypes(), [](Type type) { return isa<TensorType>(type); });
+    if (!above && !tensors)
+      return WalkResult::advance();
+    op->emitError("is left after the kernel's loops were made");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+const KernelChoice *chooseKernel(func::FuncOp kernel,
+                                 const native::TargetInfo &target,
+                                 std::string &reasons) {
+  for (const KernelChoice &choice : kernelChoices()) {
+    std::optional<std::string> reason = choice.refusal(kernel, target);
+    if (!reason)
+      return &choice;
+    reasons += "\n  " + choice.name.str() + ": " + *reason;
+  }
+  return nullptr;
+}
+
+LogicalResult emitKernel(func::FuncOp kernel,
+                         const native::TargetInfo &target) {
+  if (failed(generalizeKernel(kernel)))
+    return failure();
+  std::string reasons;
+  const KernelChoice *choice = chooseKernel(kernel, target, reasons);
+  if (!choice)
+    return kernel.emitError("no kernel choice accepts this kernel for target ")
+           << target.name << reasons;
+  Operation *before = kernel->getPrevNode();
+  KernelShell shell{kernel, target};
+  if (failed(choice->emit(shell)))
+    return failure();
+  Operation *made =
+      before ? before->getNextNode() : &kernel->getBlock()->front();
+  for (; made != kernel; made = made->getNextNode())
+    if (auto function = dyn_cast<func::FuncOp>(made))
+      if (failed(verifyLoops(function)))
+        return failure();
+  kernel.erase();
+  return success();
+}
+
+} // namespace kernels
+} // namespace anabranch

@@ -1,0 +1,72 @@
+//===- AttentionBlocking.h - how attention is cut up ------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef ANABRANCH_KERNELS_ATTENTION_ATTENTIONBLOCKING_H
+#define ANABRANCH_KERNELS_ATTENTION_ATTENTIONBLOCKING_H
+
+#include "ir/Anabranch.h"
+#include "native/target/Target.h"
+
+namespace anabranch {
+namespace kernels {
+
+/// How an attention is cut up for a processor. A tile is a block of queries of
+/// one head, or all queries of some heads. It goes over blocks of keys.
+struct AttentionBlocking {
+  mlir::Type element; ///< of scores and sums: f32 or f64
+  int64_t lanes;
+  int64_t rows;         ///< of a micro-kernel
+  int64_t keyVectors;   ///< of a micro-kernel for the scores
+  int64_t valueVectors; ///< of a micro-kernel for the output
+  int64_t queries;      ///< of a tile, a multiple of `rows`
+  int64_t keys;         ///< of a block, a multiple of the columns of scores
+  int64_t head;         ///< of query and key, padded to whole vectors
+  int64_t valueHead;    ///< padded to whole panels
+  /// Rows whose scores are held at once: all of a tile, or a block of AMX
+  /// registers.
+  int64_t scoreRows;
+  bool isStreamed = false; ///< keys and values are read in place
+  bool usesAmx = false;    ///< products in AMX registers
+  bool usesDots = false;   ///< bf16 products by vdpbf16ps
+  int64_t group = 1;       ///< heads of a tile, which share keys
+  /// Of an element that AMX registers multiply: three of f32 (FloatParts.h).
+  int64_t parts = 1;
+
+  /// Columns of a block of AMX registers, and depths of one step.
+  static constexpr int64_t amxColumns = 32;
+
+  /// Elements of a word of queries, keys and values in scratch memory, if words
+  /// hold pairs of bf16.
+  static constexpr int64_t perWord = 2;
+  bool multipliesPairs() const { return usesAmx || usesDots; }
+  bool hasParts() const { return parts > 1; }
+
+  /// Words of a part in scratch memory.
+  int64_t queryWords() const { return inWords(queries * head); }
+  int64_t keyWords() const { return inWords(keys * head); }
+  int64_t valueWords() const { return inWords(keys * valueHead); }
+  int64_t weightWords() const { return inWords(scoreRows * keys); }
+
+  int64_t keyColumns() const { return lanes * keyVectors; }
+  int64_t valueColumns() const { return lanes * valueVectors; }
+  /// The number of keys whose scores become weights without a loop.
+  int64_t keysOfStep() const { return std::min(keys, 4 * lanes); }
+
+  static AttentionBlocking choose(ir::AttentionOp op,
+                                  const native::TargetInfo &target);
+  /// The same tiles for vectors.
+  AttentionBlocking withoutParts() const;
+
+private:
+  int64_t inWords(int64_t elements) const {
+    return multipliesPairs() ? elements / perWord : elements;
+  }
+  void chooseAmx(ir::AttentionOp op);
+  double cyclesOfScore(ir::AttentionOp op,
+                       const native::TargetInfo &target) const;
+};
+
+} // namespace kernels
+} // namespace anabranch
+
+#endif // ANABRANCH_KERNELS_ATTENTION_ATTENTIONBLOCKING_H

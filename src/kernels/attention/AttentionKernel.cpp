@@ -1,0 +1,95 @@
+//===- AttentionKernel.cpp - the kernel choice of attention ---------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/attention/AttentionKernel.h"
+
+#include "kernels/attention/AttentionEmitter.h"
+#include "kernels/attention/AttentionFootprint.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace kernels {
+
+std::optional<std::string> refuseAttention(ir::AttentionOp op) {
+  auto query = cast<RankedTensorType>(op.getQuery().getType());
+  auto key = cast<RankedTensorType>(op.getKey().getType());
+  auto value = cast<RankedTensorType>(op.getValue().getType());
+  int64_t rank = query.getRank();
+  if (rank < 2 || key.getRank() != rank || value.getRank() != rank)
+    return "the operands differ in rank";
+  if (query.isDynamicDim(rank - 1) || value.isDynamicDim(rank - 1))
+    return "a head's size is symbolic";
+  if (query.getDimSize(rank - 1) > 2048 || value.getDimSize(rank - 1) > 2048)
+    return "a head is larger than the cache";
+  if (op.getGrouped() && rank < 3)
+    return "it has no heads to group";
+  if (op.getMask() &&
+      cast<RankedTensorType>(op.getMask().getType()).getRank() > rank)
+    return "the mask has more dimensions than the scores";
+  return std::nullopt;
+}
+
+/// The kernel's attention. Null, and why, if it has none or several.
+static ir::AttentionOp findAttention(func::FuncOp kernel, std::string &why) {
+  ir::AttentionOp found;
+  for (Operation &op : kernel.front()) {
+    auto attention = dyn_cast<ir::AttentionOp>(op);
+    auto generic = dyn_cast<linalg::GenericOp>(op);
+    if ((attention && found) || isa<ir::ScanOp, ir::ScatterOp>(op) ||
+        (generic && generic.getNumReductionLoops())) {
+      why = "it has another operator with loops of its own";
+      return nullptr;
+    }
+    if (attention)
+      found = attention;
+  }
+  if (!found)
+    why = "it has no attention";
+  return found;
+}
+
+static std::optional<std::string> refusal(func::FuncOp kernel,
+                                          const native::TargetInfo &target) {
+  std::string why;
+  if (!target.fma)
+    return "the target has no fused multiply-add";
+  ir::AttentionOp op = findAttention(kernel, why);
+  if (!op)
+    return why;
+  if (auto reason = refuseAttention(op))
+    return reason;
+  if (!findEpilogues(kernel, op.getResult()))
+    return "a result is no pointwise function of the attention's";
+  return std::nullopt;
+}
+
+static LogicalResult emit(KernelShell &shell) {
+  std::string why;
+  ir::AttentionOp op = findAttention(shell.source, why);
+  AttentionBlocking blocking = AttentionBlocking::choose(op, shell.target);
+  auto epilogues = *findEpilogues(shell.source, op.getResult());
+  return shell.emit(
+      [&](KernelShell::TileBody &body) {
+        AttentionContext attention(op, blocking, body.function);
+        AttentionEmitter(attention).emitTile(body.evaluator, epilogues,
+                                             body.scratch, body.tile);
+      },
+      [&](KernelFunction &function) {
+        AttentionContext attention(op, blocking, function);
+        return KernelShell::Plan{attention.tileCount(),
+                                 AttentionEmitter(attention).scratchBytes()};
+      },
+      [&](KernelShell::FootprintBody &body) {
+        AttentionContext attention(op, blocking, body.function);
+        TileFootprint footprint(body.function);
+        addAttentionFootprint(attention, footprint, epilogues, body.tile);
+        footprint.store(body.footprints);
+      });
+}
+
+const KernelChoice attentionKernel{"attention", refusal, emit};
+
+} // namespace kernels
+} // namespace anabranch

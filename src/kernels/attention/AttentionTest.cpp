@@ -1,0 +1,478 @@
+//===- AttentionTest.cpp - attention against plain loops ------------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/attention/AttentionBlocking.h"
+#include "kernels/attention/AttentionKernel.h"
+#include "support/kernels/AmxEmulation.h"
+#include "support/kernels/CompiledCase.h"
+#include "support/kernels/GuardedMemory.h"
+
+#include <cmath>
+#include <cstring>
+#include <immintrin.h>
+#include <limits>
+#include <memory>
+#include <random>
+
+using namespace anabranch::kernels;
+
+namespace {
+
+/// A window is a boolean mask that shows few neighbouring keys. Most of the
+/// others are NaN, so that a kernel must not read them. A causal mask is one of
+/// bools that shows the keys up to the query's own.
+enum class Mask { None, Additive, Bool, Window, Causal };
+
+/// Query [2, heads, length, head], mask [2, 1, length, keys]. The result is
+/// stored as [2, length, heads, valueHead].
+struct Case {
+  const char *name;
+  int64_t heads, keyHeads, length, keys, head, valueHead;
+  Mask mask = Mask::None;
+  bool causal = false;
+  bool dynamic = false;   ///< length and keys symbolic
+  int64_t keyBatches = 2; ///< one: the same keys for both batches
+  bool bf16 = false;      ///< query, key, value and result
+  /// For a target on which AMX registers are the fastest for f32 of any size.
+  bool parts = false;
+
+  bool isStreamed() const { return length <= 8 && head <= 256 && !dynamic; }
+};
+
+native::TargetInfo targetOf(const std::string &name, const Case &c) {
+  native::TargetInfo target = llvm::cantFail(native::TargetInfo::get(name));
+  if (c.parts)
+    target.model.rates[int(native::Multiply::FmaF32)] = 1e-6;
+  return target;
+}
+
+AttentionBlocking blockingOf(const std::string &text,
+                             const native::TargetInfo &target) {
+  ParsedKernel parsed(text);
+  anabranch::ir::AttentionOp found;
+  parsed.function().walk([&](anabranch::ir::AttentionOp op) { found = op; });
+  return AttentionBlocking::choose(found, target);
+}
+
+bool isBool(Mask mask) {
+  return mask == Mask::Bool || mask == Mask::Window || mask == Mask::Causal;
+}
+
+constexpr int64_t batches = 2;
+/// The keys that the first query of a window sees, and those that are NaN.
+constexpr int64_t windowBegin = 300, windowEnd = 340;
+bool isOutside(int64_t key) { return key < 128 || key >= 448; }
+
+constexpr double scale = 0.25;
+
+std::string kernelText(const Case &c) {
+  auto number = [](int64_t value) { return std::to_string(value); };
+  std::string length = c.dynamic ? "?" : number(c.length);
+  std::string keys = c.dynamic ? "?" : number(c.keys);
+  auto shape = [&](int64_t heads, std::string rows, int64_t columns,
+                   int64_t count = batches) {
+    return "tensor<" + number(count) + "x" + number(heads) + "x" + rows + "x" +
+           number(columns) + (c.bf16 ? "xbf16>" : "xf32>");
+  };
+  std::string query = shape(c.heads, length, c.head);
+  std::string key = shape(c.keyHeads, keys, c.head, c.keyBatches);
+  std::string value = shape(c.keyHeads, keys, c.valueHead, c.keyBatches);
+  std::string result = shape(c.heads, length, c.valueHead);
+  std::string resultType = "tensor<2x" + length + "x" + number(c.heads) + "x" +
+                           number(c.valueHead) + (c.bf16 ? "xbf16>" : "xf32>");
+  std::string mask = "tensor<2x1x" + length + "x" + keys + "x" +
+                     (c.mask == Mask::Additive ? "f32>" : "i1>");
+  std::string text =
+      "func.func @attend(%q: " + query + ", %k: " + key + ", %v: " + value;
+  if (c.mask != Mask::None)
+    text += ", %m: " + mask;
+  if (c.dynamic)
+    text += ", %l: index";
+  text += ") -> " + resultType + " attributes {anabranch.kernel} {\n";
+  text += "%r = anabranch.attention %q, %k, %v";
+  if (c.mask != Mask::None)
+    text += " mask %m";
+  if (c.dynamic)
+    text += " dims(%l)";
+  text += " {scale = 0.25 : f64";
+  text += c.causal ? ", causal" : "";
+  text += c.heads != c.keyHeads ? ", grouped" : "";
+  text += "} : (" + query + ", " + key + ", " + value;
+  if (c.mask != Mask::None)
+    text += ", " + mask;
+  if (c.dynamic)
+    text += ", index";
+  text += ") -> " + result + "\n%e = tensor.empty(" + (c.dynamic ? "%l" : "") +
+          ") : " + resultType;
+  text += R"mlir(
+  %t = linalg.generic {
+      indexing_maps = [affine_map<(b, l, h, e) -> (b, h, l, e)>,
+                       affine_map<(b, l, h, e) -> (b, l, h, e)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%r : )mlir" +
+          result + ") outs(%e : " + resultType + R"mlir() {
+)mlir";
+  text += c.bf16 ? R"mlir(  ^bb0(%n: bf16, %o: bf16):
+    %x = arith.extf %n : bf16 to f32
+    %two = arith.constant 2.0 : f32
+    %y = arith.mulf %x, %two : f32
+    %z = arith.truncf %y : f32 to bf16
+    linalg.yield %z : bf16
+  } -> )mlir"
+                 : R"mlir(  ^bb0(%x: f32, %o: f32):
+    %two = arith.constant 2.0 : f32
+    %y = arith.mulf %x, %two : f32
+    linalg.yield %y : f32
+  } -> )mlir";
+  text += resultType + "\nreturn %t : " + resultType + "\n}\n";
+  return text;
+}
+
+/// Converts to bf16 by rounding towards zero, which is enough for test data.
+uint16_t narrow(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return uint16_t(bits >> 16);
+}
+
+float widen(uint16_t half) {
+  uint32_t bits = uint32_t(half) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/// An operand of a kernel: the numbers as f32, or as bf16.
+class Operand {
+public:
+  Operand(const std::vector<float> &values, bool isNarrow)
+      : isNarrow(isNarrow),
+        memory(values.size() * (isNarrow ? sizeof(uint16_t) : sizeof(float)),
+               GuardedMemory::Side::End) {
+    for (size_t i = 0; i < values.size(); ++i)
+      if (isNarrow)
+        halves()[i] = narrow(values[i]);
+      else
+        floats()[i] = values[i];
+  }
+
+  void *data() const { return memory.data(); }
+  float at(int64_t i) const {
+    return isNarrow ? widen(halves()[i]) : floats()[i];
+  }
+
+private:
+  bool isNarrow;
+  GuardedMemory memory;
+
+  uint16_t *halves() const { return reinterpret_cast<uint16_t *>(data()); }
+  float *floats() const { return reinterpret_cast<float *>(data()); }
+};
+
+struct Data {
+  std::vector<float> query, key, value, additive;
+  std::vector<char> seen;
+
+  static void hide(const Case &c, std::vector<float> &values, int64_t size) {
+    for (size_t i = 0; i < values.size(); ++i)
+      if (isOutside(int64_t(i) / size % c.keys))
+        values[i] = std::numeric_limits<float>::quiet_NaN();
+  }
+
+  explicit Data(const Case &c) {
+    std::mt19937 random(11);
+    std::normal_distribution<float> normal;
+    auto fill = [&](std::vector<float> &values, int64_t count) {
+      for (int64_t i = 0; i < count; ++i)
+        values.push_back(normal(random));
+    };
+    fill(query, batches * c.heads * c.length * c.head);
+    fill(key, batches * c.keyHeads * c.keys * c.head);
+    fill(value, batches * c.keyHeads * c.keys * c.valueHead);
+    if (c.bf16)
+      for (std::vector<float> *values : {&query, &key, &value})
+        for (float &x : *values)
+          x = widen(narrow(x));
+    fill(additive, batches * c.length * c.keys);
+    for (int64_t i = 0; i < batches * c.length * c.keys; ++i) {
+      seen.push_back(random() % 3 != 0 && (i / c.keys) % 7 != 3);
+      // Weights of -95 below the maximum are denormal numbers.
+      if (uint32_t kind = random() % 8; kind < 3)
+        additive[i] = kind ? -std::numeric_limits<float>::infinity() : -95;
+    }
+    if (c.mask == Mask::Causal)
+      for (int64_t i = 0; i < batches * c.length * c.keys; ++i)
+        seen[i] = i % c.keys <= i / c.keys % c.length + c.keys - c.length;
+    if (c.mask == Mask::Window) {
+      for (int64_t i = 0; i < batches * c.length * c.keys; ++i) {
+        int64_t key = i % c.keys - i / c.keys % c.length;
+        seen[i] = key >= windowBegin && key < windowEnd;
+      }
+      hide(c, key, c.head);
+      hide(c, value, c.valueHead);
+    }
+    // One row sees no key.
+    for (int64_t i = 0; i < c.keys; ++i)
+      additive[i] = -std::numeric_limits<float>::infinity();
+  }
+};
+
+std::vector<double> weights(const Case &c, const Data &d, int64_t b, int64_t h,
+                            int64_t l) {
+  int64_t kh = h / (c.heads / c.keyHeads);
+  const float *q = &d.query[((b * c.heads + h) * c.length + l) * c.head];
+  std::vector<double> scores(c.keys);
+  constexpr double nothing = -std::numeric_limits<double>::infinity();
+  double highest = nothing;
+  for (int64_t s = 0; s < c.keys; ++s) {
+    const float *k =
+        &d.key[((b % c.keyBatches * c.keyHeads + kh) * c.keys + s) * c.head];
+    double score = 0;
+    for (int64_t e = 0; e < c.head; ++e)
+      score += double(q[e]) * k[e];
+    score *= scale;
+    int64_t at = (b * c.length + l) * c.keys + s;
+    if (c.mask == Mask::Additive)
+      score += d.additive[at];
+    bool selects = isBool(c.mask);
+    if ((selects && !d.seen[at]) || (c.causal && s > l))
+      score = nothing;
+    scores[s] = score;
+    highest = std::max(highest, score);
+  }
+  double sum = 0;
+  for (double &score : scores)
+    sum += score = highest == nothing ? 0 : std::exp(score - highest);
+  for (double &score : scores)
+    score = sum == 0 && c.mask != Mask::Additive ? 0 : score / sum;
+  return scores;
+}
+
+const Case cases[] = {
+    {"whole", 2, 2, 64, 64, 32, 32},
+    {"tails", 2, 2, 37, 70, 20, 24},
+    {"wide", 1, 1, 19, 150, 64, 128},
+    {"vectors_behind_the_head", 1, 1, 37, 70, 16, 80},
+    {"additive", 2, 2, 37, 70, 16, 16, Mask::Additive},
+    {"bool", 2, 2, 37, 130, 16, 16, Mask::Bool},
+    {"causal", 2, 2, 150, 150, 32, 32, Mask::None, true},
+    {"grouped", 4, 2, 20, 33, 32, 32},
+    {"one_query", 2, 2, 1, 200, 64, 64},
+    {"one_query_tails", 4, 2, 1, 75, 20, 24, Mask::Additive},
+    {"few_queries", 2, 2, 4, 130, 40, 72, Mask::Bool},
+    {"few_causal", 2, 1, 3, 3, 16, 16, Mask::None, true},
+    {"long_head", 1, 1, 2, 70, 384, 16},
+    {"several_blocks", 1, 1, 1, 1100, 64, 64, Mask::Bool},
+    {"eight_queries", 2, 2, 8, 515, 80, 96, Mask::Additive},
+    {"shared_one", 16, 4, 1, 530, 64, 64, Mask::Bool},
+    {"shared_few", 8, 4, 3, 75, 128, 128},
+    {"shared_causal", 12, 4, 2, 48, 20, 24, Mask::None, true},
+    {"shared_by_many", 32, 1, 1, 100, 16, 16, Mask::Additive},
+    {"few_tiles", 6, 2, 1, 100, 16, 16, Mask::Additive},
+    {"dynamic", 2, 2, 70, 90, 32, 32, Mask::Additive, false, true},
+    {"dynamic_causal", 4, 1, 70, 70, 32, 32, Mask::None, true, true},
+    {"shared_keys", 2, 2, 9, 33, 16, 16, Mask::None, false, false, 1},
+    {"window_one_query", 4, 2, 1, 700, 64, 64, Mask::Window},
+    {"window_few", 2, 2, 7, 600, 40, 72, Mask::Window},
+    {"window", 2, 2, 40, 700, 32, 32, Mask::Window},
+    {"window_dynamic", 2, 1, 40, 601, 32, 32, Mask::Window, false, true},
+    {"no_keys", 1, 1, 3, 0, 16, 16, Mask::None, false, true},
+};
+
+class AttentionTest : public testing::TestWithParam<TargetAndCase<Case>> {
+protected:
+  Case c = std::get<1>(GetParam());
+  const native::TargetInfo target = targetOf(std::get<0>(GetParam()), c);
+  std::unique_ptr<AmxEmulation> emulation = AmxEmulation::of(target);
+
+  /// The results of a kernel; none if this processor cannot run it.
+  std::unique_ptr<Operand> run(Data &d);
+  /// Calls `body` for each result with what a function of two lists, weights
+  /// and values, has to combine.
+  template <typename BodyT>
+  void forEachResult(const Data &d, const Operand &results, BodyT body);
+};
+
+std::unique_ptr<Operand> AttentionTest::run(Data &d) {
+  auto library = compileCase(attentionKernel, kernelText(c), target);
+  if (!library || (!target.runsHere() && !emulation))
+    return nullptr;
+  std::vector<float> results(batches * c.length * c.heads * c.valueHead, 7);
+  Operand query(d.query, c.bf16), key(d.key, c.bf16), value(d.value, c.bf16);
+  auto result = std::make_unique<Operand>(results, c.bf16);
+  std::vector<void *> buffers = {query.data(), key.data(), value.data()};
+  std::vector<int64_t> sizes;
+  if (c.dynamic)
+    sizes = {c.length, c.keys, c.keys};
+  if (c.mask == Mask::Additive)
+    buffers.push_back(d.additive.data());
+  if (isBool(c.mask))
+    buffers.push_back(d.seen.data());
+  if (c.dynamic && c.mask != Mask::None)
+    sizes.insert(sizes.end(), {c.length, c.keys});
+  if (c.dynamic)
+    sizes.insert(sizes.end(), {c.length, c.length});
+  buffers.push_back(result->data());
+  _mm_setcsr(_mm_getcsr() & ~_MM_EXCEPT_MASK);
+  EXPECT_EQ(library->run("attend", buffers, sizes), 0);
+  if (emulation) {
+    EXPECT_EQ(AmxEmulation::products() > 0, !c.isStreamed() && c.keys > 0);
+    EXPECT_FALSE(AmxEmulation::inUse());
+  }
+  return result;
+}
+
+template <typename BodyT>
+void AttentionTest::forEachResult(const Data &d, const Operand &results,
+                                  BodyT body) {
+  for (int64_t b = 0; b < batches; ++b)
+    for (int64_t h = 0; h < c.heads; ++h)
+      for (int64_t l = 0; l < c.length; ++l) {
+        std::vector<double> weight = weights(c, d, b, h, l);
+        int64_t kh = h / (c.heads / c.keyHeads);
+        int64_t first = (b % c.keyBatches * c.keyHeads + kh) * c.keys;
+        for (int64_t e = 0; e < c.valueHead; ++e) {
+          double expected = 0;
+          float single = 0;
+          for (int64_t s = 0; s < c.keys; ++s) {
+            float value = d.value[(first + s) * c.valueHead + e];
+            if (weight[s] != 0) {
+              expected += weight[s] * value;
+              single = std::fma(float(weight[s]), value, single);
+            }
+          }
+          SCOPED_TRACE(std::to_string(b) + ", " + std::to_string(h) + ", " +
+                       std::to_string(l) + ", " + std::to_string(e));
+          body(results.at(((b * c.length + l) * c.heads + h) * c.valueHead + e),
+               2 * expected, 2 * single);
+          if (testing::Test::HasFailure())
+            return;
+        }
+      }
+}
+
+TEST_P(AttentionTest, EqualsPlainLoops) {
+  if (c.parts)
+    EXPECT_NE(blockingOf(kernelText(c), target).hasParts(), c.isStreamed());
+  Data d(c);
+  std::unique_ptr<Operand> results = run(d);
+  if (!results)
+    GTEST_SKIP();
+  // Arithmetic on what is in memory by chance takes long if it is denormal.
+  EXPECT_FALSE(_mm_getcsr() & _MM_EXCEPT_DENORM);
+  forEachResult(d, *results, [&](float actual, double expected, float) {
+    if (std::isnan(expected))
+      EXPECT_TRUE(std::isnan(actual));
+    else
+      EXPECT_NEAR(actual, expected, c.bf16 ? 0.02 : 1e-5);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, AttentionTest,
+                         testing::Combine(testing::Values("avx2", "host"),
+                                          testing::ValuesIn(cases)),
+                         caseName<Case>);
+
+/// The same cases, and more. Those of more than a few queries use AMX registers
+/// in bf16, and in parts of f32.
+std::vector<Case> casesOfAmx(bool bf16) {
+  std::vector<Case> all(std::begin(cases), std::end(cases));
+  all.push_back({"sixteen_queries", 2, 2, 16, 40, 64, 64});
+  all.push_back({"odd_keys", 2, 1, 33, 131, 40, 72, Mask::Bool});
+  all.push_back({"blocks_of_keys", 1, 1, 70, 300, 64, 32});
+  all.push_back({"causal_blocks", 2, 1, 300, 300, 32, 48, Mask::None, true});
+  all.push_back({"causal_more_keys", 1, 1, 140, 290, 16, 16, Mask::None, true});
+  all.push_back({"causal_fewer_keys", 1, 1, 150, 70, 16, 16, Mask::None, true});
+  all.push_back({"causal_mask", 2, 1, 290, 290, 16, 16, Mask::Causal});
+  all.push_back({"causal_mask_more_keys", 1, 1, 70, 300, 40, 24, Mask::Causal});
+  for (Case &c : all) {
+    c.bf16 = bf16;
+    c.parts = !bf16;
+  }
+  // Streamed keys have no parts.
+  if (!bf16)
+    llvm::erase_if(all, [](const Case &c) { return c.isStreamed(); });
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    BF16, AttentionTest,
+    testing::Combine(testing::Values("avx2", "sapphirerapids", "znver4"),
+                     testing::ValuesIn(casesOfAmx(true))),
+    caseName<Case>);
+
+INSTANTIATE_TEST_SUITE_P(Parts, AttentionTest,
+                         testing::Combine(testing::Values("amx"),
+                                          testing::ValuesIn(casesOfAmx(false))),
+                         caseName<Case>);
+
+//===----------------------------------------------------------------------===//
+// Parts of f32
+//===----------------------------------------------------------------------===//
+
+using PartsAttentionTest = AttentionTest;
+
+TEST_P(PartsAttentionTest, IsAsExactAsF32) {
+  Data d(c);
+  std::unique_ptr<Operand> results = run(d);
+  if (!results)
+    GTEST_SKIP();
+  double ours = 0, loops = 0;
+  forEachResult(d, *results, [&](float actual, double expected, float single) {
+    ours += (actual - expected) * (actual - expected);
+    loops += (single - expected) * (single - expected);
+  });
+  EXPECT_LE(std::sqrt(ours), 2 * std::sqrt(loops));
+}
+
+TEST_P(PartsAttentionTest, KindsOfNumbersAreThoseOfLoops) {
+  constexpr double largest = std::numeric_limits<float>::max();
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  Data d(c);
+  // Columns of values. A part of the largest number rounds to infinity.
+  auto setValue = [&](int64_t key, int64_t column, double value) {
+    d.value[key * c.valueHead + column] = float(value);
+  };
+  setValue(3, 0, infinity);
+  setValue(40, 1, -infinity);
+  setValue(5, 2, std::numeric_limits<double>::quiet_NaN());
+  setValue(6, 3, infinity);
+  setValue(7, 3, -infinity);
+  setValue(8, 4, largest);
+  // Of the second head: a query whose scores are infinite or NaN, and one whose
+  // parts overflow where its scores do not.
+  float *query = &d.query[c.length * c.head];
+  query[0] = infinity;
+  std::fill_n(query + c.head, c.head, 0);
+  query[c.head] = float(largest);
+  for (int64_t s = 0; s < c.keys; ++s)
+    d.key[(c.keys + s) * c.head] = s % 2 ? 1e-38F : -1e-38F;
+  std::unique_ptr<Operand> results = run(d);
+  if (!results)
+    GTEST_SKIP();
+  int64_t notFinite = 0, large = 0;
+  forEachResult(d, *results, [&](float actual, double expected, float) {
+    notFinite += !std::isfinite(float(expected));
+    large += std::isfinite(float(expected)) && std::fabs(expected) > 1e30;
+    if (std::isnan(expected))
+      EXPECT_TRUE(std::isnan(actual)) << actual;
+    else if (std::isinf(float(expected)))
+      EXPECT_EQ(actual, float(expected));
+    else
+      EXPECT_NEAR(actual, expected, 1e-5 * std::max(1.0, std::fabs(expected)));
+  });
+  EXPECT_GT(notFinite, 4 * c.length);
+  EXPECT_GT(large, c.length / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Parts, PartsAttentionTest,
+    testing::Combine(
+        testing::Values("amx"),
+        testing::Values(Case{"deep", 2, 2, 40, 300, 128, 64, Mask::None, false,
+                             false, 2, false, true},
+                        Case{"tails", 2, 2, 61, 70, 20, 24, Mask::None, false,
+                             true, 2, false, true})),
+    caseName<Case>);
+
+} // namespace

@@ -1,0 +1,281 @@
+//===- OnlineSoftmax.cpp - from scores to weights -------------------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/attention/OnlineSoftmax.h"
+
+#include "kernels/attention/PairPacking.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <limits>
+#include <numeric>
+#include <utility>
+
+using namespace mlir;
+
+namespace anabranch {
+namespace kernels {
+
+static constexpr double nothing = -std::numeric_limits<double>::infinity();
+
+void OnlineSoftmax::begin() {
+  const AttentionBlocking &blocking = attention.blocking;
+  const AttentionContext::Scratch &scratch = attention.scratch;
+  Value zero = attention.vector(0);
+  lanes.loop(lanes.index(0), lanes.index(blocking.queries * blocking.valueHead),
+             blocking.lanes,
+             [&](Value at) { memory.store(zero, scratch.output, at); });
+  Value none = attention.vector(nothing);
+  lanes.loop(lanes.index(0), lanes.index(blocking.queries), blocking.lanes,
+             [&](Value row) {
+               memory.store(none, scratch.maxima, row);
+               memory.store(none, scratch.factors, row);
+               memory.store(zero, scratch.sums, row);
+             });
+}
+
+/// Applies the user's mask to scores of a query: adds it, or sets scores to
+/// minus infinity where a boolean mask is false.
+Value OnlineSoftmax::addMask(Value scores, Value row, Value key) {
+  Value mask = attention.op.getMask();
+  Value end = lanes.subIndex(attention.keyCount, key);
+  Value inside = lanes.prefixMask(end);
+  LaneBuilder::MaskGuard masked(lanes, attention.blocking.lanes, inside, true);
+  bool isBool =
+      cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1);
+  Lanes query = Lanes::uniform(row);
+  Lanes keys = Lanes::linear(key, 1, attention.blocking.lanes);
+  if (!isBool)
+    return lanes.make<arith::AddFOp>(
+        scores, lanes.vector(attention.element(mask, query, keys)));
+  Lanes seen = attention.evaluator->evaluate(
+      mask, attention.position(mask, query, keys));
+  return lanes.make<arith::SelectOp>(lanes.vector(seen), scores,
+                                     attention.vector(nothing));
+}
+
+/// Applies all masks to scores of a query: minus infinity where the query does
+/// not see the key.
+Value OnlineSoftmax::maskScores(Value scores, Value row, Value key) {
+  if (attention.seesAllKeys())
+    return scores;
+  Value hidden = attention.vector(nothing);
+  LaneBuilder::MaskGuard guard(lanes, attention.blocking.lanes, Value());
+  if (attention.op.getMask())
+    scores = addMask(scores, row, key);
+  // Scores of keys behind the tile's last one were not computed.
+  Value limit = attention.tile.keyEnd;
+  if (attention.op.getCausal())
+    limit = lanes.minIndex(
+        limit, lanes.addIndex(attention.queryOf(row), lanes.index(1)));
+  Value seen = lanes.prefixMask(lanes.subIndex(limit, key));
+  return lanes.make<arith::SelectOp>(seen, scores, hidden);
+}
+
+void OnlineSoftmax::rescale(Value local, Value factor) {
+  const AttentionBlocking &blocking = attention.blocking;
+  Value output = attention.scratch.output;
+  Value factors = lanes.make<vector::BroadcastOp>(memory.vectorType(), factor);
+  Value start = lanes.mulIndex(local, lanes.index(blocking.valueHead));
+  lanes.loop(lanes.index(0), lanes.index(blocking.valueHead), blocking.lanes,
+             [&](Value at) {
+               Value offset = lanes.addIndex(start, at);
+               Value scaled = lanes.make<arith::MulFOp>(
+                   memory.loadVector(output, offset), factors);
+               memory.store(scaled, output, offset);
+             });
+}
+
+/// Calls `body` for each vector of a row's scores, several in each step. The
+/// value that a call returns is carried to the next one.
+Value OnlineSoftmax::forEachVector(
+    Value count, Value initial,
+    function_ref<Value(Value at, Value carried)> body) {
+  int64_t width = attention.blocking.lanes, keys = attention.blocking.keys;
+  int64_t step = attention.blocking.keysOfStep();
+  auto several = [&](Value from, Value carried) {
+    for (int64_t at = 0; at < step; at += width)
+      carried = body(lanes.addIndex(from, lanes.index(at)), carried);
+    return carried;
+  };
+  if (keys == step)
+    return several(lanes.index(0), initial);
+  return lanes.loop(lanes.index(0), count, step, {initial},
+                    [&](Value from, ValueRange carried) -> SmallVector<Value> {
+                      return {several(from, carried[0])};
+                    })[0];
+}
+
+Value OnlineSoftmax::larger(Value a, Value b) {
+  Value greater = lanes.make<arith::CmpFOp>(arith::CmpFPredicate::OGT, a, b);
+  return lanes.make<arith::SelectOp>(greater, a, b);
+}
+
+/// Reduces by halves: LLVM's own reduction goes lane by lane.
+Value OnlineSoftmax::largestLane(Value vector) {
+  for (int64_t count = attention.blocking.lanes / 2; count > 0; count /= 2) {
+    SmallVector<int64_t> low(count), high(count);
+    std::iota(low.begin(), low.end(), 0);
+    std::iota(high.begin(), high.end(), count);
+    vector = larger(lanes.make<vector::ShuffleOp>(vector, vector, high),
+                    lanes.make<vector::ShuffleOp>(vector, vector, low));
+  }
+  return lanes.make<vector::ExtractOp>(vector, ArrayRef<int64_t>{0});
+}
+
+/// Masks a row's scores of a block, which begin at `start`, and returns a
+/// vector with their maximum. Queries of bf16 are unscaled, so scores are
+/// scaled here.
+Value OnlineSoftmax::maximumOf(Value row, Value start,
+                               const AttentionContext::KeyBlock &keys) {
+  Value scores = attention.scratch.scores;
+  Value scale = attention.vector(attention.op.getScale().convertToDouble());
+  return forEachVector(
+      keys.count, attention.vector(nothing), [&](Value at, Value before) {
+        Value place = lanes.addIndex(start, at);
+        Value score = memory.loadVector(scores, place);
+        if (attention.blocking.multipliesPairs() &&
+            !attention.blocking.hasParts())
+          score = lanes.make<arith::MulFOp>(score, scale);
+        Value masked = maskScores(score, row, lanes.addIndex(keys.first, at));
+        memory.store(masked, scores, place);
+        return larger(masked, before);
+      });
+}
+
+/// Pairs of bf16 are rounded weights, or parts of them. No weight is so small
+/// that the conversion flushes it to zero while the sum still contains it.
+void OnlineSoftmax::storeWeight(Value weight, Value place) {
+  const AttentionContext::Scratch &scratch = attention.scratch;
+  if (!attention.blocking.multipliesPairs())
+    return memory.store(weight, scratch.scores, place);
+  if (attention.blocking.hasParts()) {
+    if (!weightBefore) {
+      weightBefore = weight;
+      return;
+    }
+    Value width = lanes.index(attention.blocking.lanes);
+    PairPacking(attention).storeWeights(std::exchange(weightBefore, Value()),
+                                        weight, lanes.subIndex(place, width));
+    return;
+  }
+  TypedMemory(lanes, lanes.builder.getBF16Type(), attention.blocking.lanes)
+      .store(truncateToBF16(lanes, weight), scratch.weights, place);
+}
+
+/// The number that a row's scores are relative to. Before the row sees a key it
+/// is any finite number, which keeps the weights zero.
+Value OnlineSoftmax::baseOf(Value highest, Value zero, Value none) {
+  Value isNone =
+      lanes.make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, highest, none);
+  return lanes.make<arith::SelectOp>(isNone, zero, highest);
+}
+
+void OnlineSoftmax::raiseMaximum(Value row, Value start,
+                                 const AttentionContext::KeyBlock &keys) {
+  const AttentionContext::Scratch &scratch = attention.scratch;
+  Value local = lanes.subIndex(row, attention.tile.firstQuery);
+  Value best = maximumOf(row, start, keys);
+  Value before = memory.loadScalar(scratch.maxima, local);
+  memory.store(before, scratch.factors, local);
+  memory.store(larger(largestLane(best), before), scratch.maxima, local);
+}
+
+/// Computes the factors and the sums of several rows from the maxima before and
+/// after the block.
+void OnlineSoftmax::rescaleSums(const AttentionContext::RowBlock &rows) {
+  const AttentionContext::Scratch &scratch = attention.scratch;
+  Value firstQuery = attention.tile.firstQuery;
+  lanes.loop(lanes.subIndex(rows.first, firstQuery),
+             lanes.subIndex(rows.end, firstQuery), attention.blocking.lanes,
+             [&](Value local) {
+               Value base =
+                   baseOf(memory.loadVector(scratch.maxima, local),
+                          attention.vector(0), attention.vector(nothing));
+               Value before = memory.loadVector(scratch.factors, local);
+               Value factor = weightOf(lanes.make<arith::SubFOp>(before, base));
+               memory.store(factor, scratch.factors, local);
+               Value sums = memory.loadVector(scratch.sums, local);
+               memory.store(lanes.make<arith::MulFOp>(sums, factor),
+                            scratch.sums, local);
+             });
+}
+
+/// exp(difference), which is zero where it, or a part of it, would be a
+/// denormal number: the sum of the row has a weight of one, and denormal
+/// numbers take a core a hundred times as long.
+Value OnlineSoftmax::weightOf(Value difference) {
+  // A little above the logarithms of the smallest normal numbers, and of the
+  // smallest whose last part is one.
+  double lowest = attention.blocking.element.isF64() ? -708
+                  : attention.blocking.hasParts()    ? -70
+                                                     : -87;
+  Value limit = attention.vector(lowest);
+  Value isTiny =
+      lanes.make<arith::CmpFOp>(arith::CmpFPredicate::OLT, difference, limit);
+  Value inside = lanes.make<arith::SelectOp>(isTiny, limit, difference);
+  return lanes.make<arith::SelectOp>(
+      isTiny, attention.vector(0),
+      lanes.builder.create<math::ExpOp>(lanes.loc, inside));
+}
+
+void OnlineSoftmax::makeWeights(Value row, Value start,
+                                const AttentionContext::KeyBlock &keys) {
+  OpBuilder &b = lanes.builder;
+  const AttentionContext::Scratch &scratch = attention.scratch;
+  Value local = lanes.subIndex(row, attention.tile.firstQuery);
+  Value base = baseOf(memory.loadScalar(scratch.maxima, local),
+                      attention.scalar(0), attention.scalar(nothing));
+  Value bases = lanes.make<vector::BroadcastOp>(memory.vectorType(), base);
+  Value total = forEachVector(
+      keys.count, attention.vector(0), [&](Value at, Value carried) {
+        Value place = lanes.addIndex(start, at);
+        Value difference = lanes.make<arith::SubFOp>(
+            memory.loadVector(scratch.scores, place), bases);
+        Value weight = weightOf(difference);
+        storeWeight(weight, place);
+        return lanes.make<arith::AddFOp>(carried, weight);
+      });
+  Value sum =
+      b.create<vector::ReductionOp>(lanes.loc, vector::CombiningKind::ADD,
+                                    total, arith::FastMathFlags::reassoc);
+  Value old = memory.loadScalar(scratch.sums, local);
+  memory.store(lanes.make<arith::AddFOp>(old, sum), scratch.sums, local);
+  Value factor = memory.loadScalar(scratch.factors, local);
+  Value changed = lanes.make<arith::CmpFOp>(arith::CmpFPredicate::UNE, factor,
+                                            attention.scalar(1));
+  lanes.ifThen(changed, [&] { rescale(local, factor); });
+}
+
+void OnlineSoftmax::update(const AttentionContext::RowBlock &rows,
+                           const AttentionContext::KeyBlock &keys) {
+  auto scoresOf = [&](Value row) {
+    return lanes.mulIndex(lanes.subIndex(row, rows.first),
+                          lanes.index(attention.blocking.keys));
+  };
+  lanes.loop(rows.first, rows.end, 1,
+             [&](Value row) { raiseMaximum(row, scoresOf(row), keys); });
+  rescaleSums(rows);
+  lanes.loop(rows.first, rows.end, 1,
+             [&](Value row) { makeWeights(row, scoresOf(row), keys); });
+}
+
+Value OnlineSoftmax::divisor(Value local) {
+  Value mask = attention.op.getMask();
+  bool isAdditive =
+      mask &&
+      !cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1);
+  Value sum = memory.loadScalar(attention.scratch.sums, local);
+  // A row that sees no key has sum zero: its result is NaN under an additive
+  // mask.
+  if (isAdditive)
+    return sum;
+  Value isNone = lanes.make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, sum,
+                                           attention.scalar(0));
+  return lanes.make<arith::SelectOp>(isNone, attention.scalar(1), sum);
+}
+
+} // namespace kernels
+} // namespace anabranch

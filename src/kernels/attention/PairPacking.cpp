@@ -1,0 +1,213 @@
+//===- PairPacking.cpp - operands as pairs of bf16 ------------------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/attention/PairPacking.h"
+
+#include "kernels/emit/Transpose.h"
+#include "kernels/microkernel/FloatParts.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace anabranch {
+namespace kernels {
+
+/// Shuffles the lanes of two vectors of half words into words.
+static Value toWords(LaneBuilder &lanes, Type wordVector, Value a, Value b,
+                     ArrayRef<int64_t> order) {
+  Value both = lanes.make<vector::ShuffleOp>(a, b, order);
+  return lanes.make<LLVM::BitcastOp>(wordVector, both);
+}
+
+/// A vector of elements of 16 bits each, with zeros behind the head.
+Value PairPacking::halves(Value tensor, Value row, int64_t column) {
+  int64_t width = attention.blocking.lanes;
+  int64_t size = AttentionContext::headSize(tensor);
+  auto type = VectorType::get({width}, lanes.builder.getI16Type());
+  if (column >= size)
+    return lanes.constant(cast<TypedAttr>(lanes.builder.getZeroAttr(type)));
+  Value at = lanes.index(column);
+  LaneBuilder::MaskGuard guard(lanes, width, attention.headMask(size, at));
+  Lanes element = attention.evaluator->evaluate(
+      tensor, attention.position(tensor, Lanes::uniform(row),
+                                 Lanes::linear(at, 1, width)));
+  return castBits(lanes, lanes.vector(element), lanes.builder.getI16Type());
+}
+
+/// A vector of floats, with zeros behind the head.
+Value PairPacking::floats(Value tensor, Value row, int64_t column) {
+  int64_t width = attention.blocking.lanes;
+  int64_t size = AttentionContext::headSize(tensor);
+  if (column >= size)
+    return attention.vector(0);
+  Value at = lanes.index(column);
+  LaneBuilder::MaskGuard guard(lanes, width, attention.headMask(size, at));
+  return lanes.vector(attention.element(tensor, Lanes::uniform(row),
+                                        Lanes::linear(at, 1, width)));
+}
+
+Value PairPacking::words(Value tensor, Value row, int64_t column) {
+  SmallVector<int64_t> order(2 * attention.blocking.lanes);
+  std::iota(order.begin(), order.end(), 0);
+  return toWords(lanes, memory.vectorType(), halves(tensor, row, column),
+                 halves(tensor, row, column + attention.blocking.lanes), order);
+}
+
+/// A vector of columns of a block's value, or zeros if the block has fewer.
+Value PairPacking::valueRow(const AttentionContext::KeyBlock &keys,
+                            Value number, int64_t column, bool whole) {
+  Value tensor = attention.op.getValue();
+  Value key = lanes.addIndex(keys.first, number);
+  if (!whole)
+    key =
+        lanes.minIndex(key, lanes.subIndex(attention.keyCount, lanes.index(1)));
+  attention.placeRows(tensor, key);
+  Value row = attention.blocking.hasParts() ? floats(tensor, key, column)
+                                            : halves(tensor, key, column);
+  if (whole)
+    return row;
+  Value zero =
+      lanes.constant(cast<TypedAttr>(lanes.builder.getZeroAttr(row.getType())));
+  Value exists =
+      lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, number, keys.count);
+  return lanes.make<arith::SelectOp>(exists, row, zero);
+}
+
+Value PairPacking::valuePairs(const AttentionContext::KeyBlock &keys,
+                              Value word, int64_t column, bool whole) {
+  int64_t width = attention.blocking.lanes;
+  SmallVector<int64_t> order;
+  for (int64_t i = 0; i < width; ++i)
+    order.append({i, i + width});
+  SmallVector<Value> rows;
+  for (int64_t i = 0; i < perWord; ++i)
+    rows.push_back(
+        valueRow(keys,
+                 lanes.addIndex(lanes.mulIndex(word, lanes.index(perWord)),
+                                lanes.index(i)),
+                 column, whole));
+  return toWords(lanes, memory.vectorType(), rows[0], rows[1], order);
+}
+
+void PairPacking::storeParts(Value low, Value high, Value to, Value at,
+                             int64_t partWords) {
+  kernels::storeParts(lanes, memory,
+                      splitToParts(lanes, low, high, attention.blocking.parts),
+                      to, at, partWords * memory.elementBytes());
+}
+
+void PairPacking::storeWeights(Value low, Value high, Value place) {
+  storeParts(low, high, attention.scratch.weights,
+             lanes.divIndex(place, lanes.index(perWord)),
+             attention.blocking.weightWords());
+}
+
+/// Stores a vector of words of a query's head.
+void PairPacking::storeQueryWords(Value row, int64_t column, Value at) {
+  Value query = attention.op.getQuery(), to = attention.scratch.queries;
+  if (!attention.blocking.hasParts())
+    return memory.store(words(query, row, column), to, at);
+  Value scale = attention.vector(attention.op.getScale().convertToDouble());
+  auto scaled = [&](int64_t from) -> Value {
+    return lanes.make<arith::MulFOp>(floats(query, row, from), scale);
+  };
+  storeParts(scaled(column), scaled(column + attention.blocking.lanes), to, at,
+             attention.blocking.queryWords());
+}
+
+void PairPacking::packQueries() {
+  int64_t head = attention.blocking.head;
+  int64_t step = perWord * attention.blocking.lanes;
+  Value first = attention.tile.firstQuery;
+  lanes.loop(first, attention.tile.queryEnd, 1, [&](Value row) {
+    Value start =
+        lanes.mulIndex(lanes.subIndex(row, first), lanes.index(head / perWord));
+    for (int64_t at = 0; at < head; at += step)
+      storeQueryWords(row, at,
+                      lanes.addIndex(start, lanes.index(at / perWord)));
+  });
+}
+
+/// Stores the words of so many keys as a vector has lanes: rows are transposed
+/// to columns.
+void PairPacking::storeKeyWords(ArrayRef<Value> rows, int64_t column,
+                                Value at) {
+  LaneBuilder::Scope scope(lanes);
+  Value key = attention.op.getKey(), to = attention.scratch.keys;
+  auto columnsOf = [&](llvm::function_ref<Value(Value row)> load) {
+    return transpose(lanes, llvm::map_to_vector(rows, load));
+  };
+  auto place = [&](size_t word) {
+    return lanes.addIndex(at, lanes.index(int64_t(word) * keyColumns()));
+  };
+  if (!attention.blocking.hasParts()) {
+    auto columns =
+        columnsOf([&](Value row) { return words(key, row, column); });
+    for (auto [i, vector] : llvm::enumerate(columns))
+      memory.store(vector, to, place(i));
+    return;
+  }
+  auto low = columnsOf([&](Value row) { return floats(key, row, column); });
+  auto high = columnsOf([&](Value row) {
+    return floats(key, row, column + attention.blocking.lanes);
+  });
+  for (size_t i = 0; i < low.size(); ++i)
+    storeParts(low[i], high[i], to, place(i), attention.blocking.keyWords());
+}
+
+void PairPacking::packKeys(const AttentionContext::KeyBlock &keys,
+                           Value count) {
+  const AttentionBlocking &blocking = attention.blocking;
+  int64_t columns = keyColumns(), step = perWord * blocking.lanes;
+  Value width = lanes.index(columns);
+  lanes.loop(lanes.index(0), count, blocking.lanes, [&](Value group) {
+    SmallVector<Value> rows =
+        attention.keysFrom(lanes.addIndex(keys.first, group));
+    Value panel =
+        lanes.mulIndex(lanes.divIndex(group, width),
+                       lanes.index(blocking.head / perWord * columns));
+    Value start = lanes.addIndex(panel, lanes.remIndex(group, width));
+    attention.placeRows(attention.op.getKey(), rows);
+    for (int64_t at = 0; at < blocking.head; at += step)
+      storeKeyWords(rows, at,
+                    lanes.addIndex(start, lanes.index(at / perWord * columns)));
+  });
+}
+
+/// Stores a vector of columns of the values of a word's two keys.
+void PairPacking::storeValueWords(const AttentionContext::KeyBlock &keys,
+                                  Value word, int64_t column, Value at) {
+  const AttentionBlocking &blocking = attention.blocking;
+  Value to = attention.scratch.values;
+  if (!blocking.hasParts())
+    return memory.store(valuePairs(keys, word, column), to, at);
+  Value width = lanes.index(blocking.lanes);
+  Value number = lanes.subIndex(lanes.mulIndex(word, lanes.index(perWord)),
+                                lanes.remIndex(word, width));
+  auto row = [&](Value of) {
+    return valueRow(keys, of, column, /*whole=*/false);
+  };
+  storeParts(row(number), row(lanes.addIndex(number, width)), to, at,
+             blocking.valueWords());
+}
+
+void PairPacking::packValues(const AttentionContext::KeyBlock &keys,
+                             Value words) {
+  const AttentionBlocking &blocking = attention.blocking;
+  int64_t columns = valueColumns();
+  lanes.loop(lanes.index(0), words, 1, [&](Value word) {
+    for (int64_t at = 0; at < blocking.valueHead; at += blocking.lanes) {
+      int64_t panel = at / columns * columns * blocking.keys / perWord;
+      storeValueWords(keys, word, at,
+                      lanes.addIndex(lanes.mulIndex(word, lanes.index(columns)),
+                                     lanes.index(panel + at % columns)));
+    }
+  });
+}
+
+} // namespace kernels
+} // namespace anabranch

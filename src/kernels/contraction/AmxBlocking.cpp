@@ -1,0 +1,615 @@
+//===- AmxBlocking.cpp - how a product is cut up for AMX ------------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/contraction/AmxBlocking.h"
+
+#include "kernels/contraction/QuantizedOperand.h"
+#include "kernels/emit/Memory.h"
+#include "kernels/microkernel/AmxBlock.h"
+#include "kernels/microkernel/FloatParts.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using llvm::alignTo;
+using llvm::divideCeil;
+
+namespace anabranch {
+namespace kernels {
+
+namespace {
+
+constexpr int64_t lanes = 16; ///< columns of a register
+constexpr int64_t wordBytes = 4;
+constexpr int64_t unknownRows = 256;
+/// Enough tiles for the workers to share, and the least bytes of panels that
+/// all blocks of a tile read together.
+constexpr int64_t enoughTiles = 16, enoughPanelTiles = 32,
+                  enoughFewRowTiles = 64;
+/// Each group of panels copies the windows of its rows again.
+constexpr int64_t enoughWindowTiles = 4;
+constexpr int64_t leastTileBytes = 32 * 1024;
+/// With fewer rows than this, a tile shares a panel among too few; the second
+/// number is for a panel that is copied.
+constexpr int64_t leastRows = 64, leastRowsOfCopy = 128;
+/// Rows of a strip that multiply a panel in the time in which the next one
+/// comes from the third-level cache. Bytes are multiplied faster. So, if groups
+/// of panels are large, they are better than strips of fewer rows.
+constexpr int64_t rowsOfStrip = 128, rowsOfByteStrip = 160, manyPanels = 8;
+/// Panels of a tile whose left operand exceeds the second-level cache. Each
+/// block of that operand is read once for all of these panels.
+constexpr int64_t panelsOfGroup = 16, copiesOfGroup = 8;
+/// The second-level cache holds so many copies of windows, and so many times
+/// all panels of a product whose tiles have all of them.
+constexpr int64_t patchOfCache = 3, panelsOfCache = 8;
+/// Cycles to copy an element of a patch, and a tap of a window that is copied
+/// whole. And how large the empty part of a step may be, in units of the rest.
+constexpr double patchCycles = 0.4, tapCycles = 14, mostEmpty = 3;
+/// The share of their peak that AMX registers usually reach.
+constexpr double usualShare = 0.6;
+/// How far ahead, in bytes, a panel is fetched that only one block of rows
+/// reads.
+constexpr int64_t bytesOfStream = 8192;
+
+/// Cycles of a tile beside its products, in which registers are configured and
+/// released; and to copy a word of the right operand to a panel.
+constexpr double tileCycles = 220, copyCycles = 0.27;
+/// Up to so many rows, dot products read a right operand in place.
+constexpr int64_t rowsOfDots = 8;
+
+// Of products of parts. Each tile copies its part of both operands.
+constexpr int64_t enoughPartTiles = 6, mostPartRows = 256;
+/// The same of parts that multiply integers. Their copy of a left operand is
+/// larger than that of the right one.
+constexpr int64_t enoughIntegerTiles = 4, mostIntegerRows = 128;
+/// The share of a copy's time that is left if it is made during products. And
+/// cycles of a block beside its products.
+constexpr double shareSeen = 0.75, blockCycles = 600;
+/// Cycles to copy an element whose neighbours are depths. Each row gives a few
+/// bytes to a block of the depth, and its parts are transposed.
+constexpr double transposedCycles = 3;
+
+/// What AMX registers multiply, as in AmxBlocking; a K-pack factor of zero for
+/// other operands.
+struct Words {
+  int64_t kPack = 0, parts = 1, scaledDepth = 0;
+};
+
+/// Chooses the parts of a blocking one after the other.
+class Chooser {
+public:
+  Chooser(const Contraction &contraction, const native::TargetInfo &target,
+          const Words &words)
+      : contraction(contraction), target(target),
+        rows(contraction.knownSize(contraction.rows)),
+        columns(contraction.knownSize(contraction.column)),
+        depth(contraction.knownSize(contraction.depth)),
+        batch(contraction.knownSize(contraction.batch)) {
+    amx.kPack = words.kPack;
+    amx.parts = words.parts;
+    amx.scaledDepth = words.scaledDepth;
+  }
+
+  AmxBlocking choose();
+  bool pays() const;
+
+private:
+  const Contraction &contraction;
+  const native::TargetInfo &target;
+  std::optional<int64_t> rows, columns, depth, batch;
+  AmxBlocking amx;
+
+  bool isInt8() const { return amx.kPack == 4; }
+  bool hasParts() const { return amx.parts > 1; }
+  bool multipliesIntegers() const { return amx.scaledDepth > 0; }
+  int64_t rightParts() const { return multipliesIntegers() ? 1 : amx.parts; }
+  /// In the form that blocks read.
+  int64_t elementBytes() const { return rightParts() * wordBytes / amx.kPack; }
+  int64_t stepDepths() const { return amx.stepWords * amx.kPack; }
+  int64_t blockColumns() const { return amx.vectors * lanes; }
+  int64_t panels() const { return divideCeil(*columns, blockColumns()); }
+  /// Groups of panels that a tile each multiplies.
+  int64_t groups() const { return divideCeil(panels(), amx.panelsPerTile); }
+  int64_t strips() const {
+    return divideCeil(std::max<int64_t>(*rows, 1), amx.rowsPerTile);
+  }
+  int64_t blocksOfTile() const {
+    int64_t rows = amx.patch ? amx.patch->numbers() : amx.rowsPerTile;
+    return divideCeil(rows, AmxBlock::rows);
+  }
+  int64_t tilesEnough() const {
+    if (multipliesIntegers())
+      return enoughIntegerTiles;
+    return hasParts() ? enoughPartTiles : enoughTiles;
+  }
+  /// Whether panels of floats are copied as parts, two in turns.
+  bool copiesPanels() const {
+    return hasParts() && contraction.right.panels.has_value();
+  }
+  bool transposesRight() const {
+    return !contraction.right.panels && !multipliesIntegers() &&
+           contraction.right.unitLoop == contraction.depth;
+  }
+  bool readsPanels() const;
+  bool readsLeft() const;
+  void chooseDepth();
+  int64_t chooseMostRows();
+  bool keepsPanels() const;
+  void chooseRows();
+  /// How steps of registers go along the runs of a patch.
+  struct Steps {
+    PatchShape::Layout layout;
+    int64_t words;
+  };
+  std::optional<Steps> stepsAlong(const PatchShape::Layout &layout) const;
+  int64_t mostDepth() const;
+  std::optional<Steps> stepsOfPatch() const;
+  bool paysForPatch(const Steps &steps) const;
+  double cyclesOfPatch() const;
+  void choosePatch(const PatchShape::Layout &layout);
+  void splitRows(int64_t count);
+  void choosePanelsPerTile();
+  void chooseFetches();
+  double cyclesOfAmx() const;
+  double cyclesOfParts() const;
+  double cyclesOfVectors() const;
+};
+
+bool Chooser::readsPanels() const {
+  const auto &found = contraction.right.panels;
+  return found && !hasParts() && found->width % lanes == 0 &&
+         found->kPack == amx.kPack &&
+         contraction.right.memory == contraction.narrow();
+}
+
+/// A register takes rows at equal distances, each of consecutive words.
+bool Chooser::readsLeft() const {
+  const ContractionOperand &left = contraction.left;
+  bool hasWholeSteps = left.depthRun && left.depthRun % stepDepths() == 0;
+  return !hasParts() && (left.isRegular || hasWholeSteps) &&
+         left.rowsAreRegular && left.memory == contraction.narrow() &&
+         left.unitLoop == contraction.depth;
+}
+
+/// Half of the first-level cache holds a panel of a block of the depth, or the
+/// two that take turns. The left operand streams through the rest.
+int64_t Chooser::mostDepth() const {
+  int64_t step = stepDepths();
+  if (multipliesIntegers()) {
+    // A block's copy of the rows stays in half of the second-level cache.
+    int64_t bytes = target.model.l2Bytes / 2;
+    return std::max(bytes /
+                        (mostIntegerRows * amx.parts * wordBytes / amx.kPack),
+                    4 * step);
+  }
+  int64_t bytes = target.model.l1Bytes / (copiesPanels() ? 4 : 2);
+  int64_t most = bytes / (2 * lanes * elementBytes()) / step * step;
+  return std::max(most, (hasParts() ? 2 : 4) * step);
+}
+
+void Chooser::chooseDepth() {
+  int64_t step = stepDepths(), most = mostDepth();
+  if (!depth) {
+    amx.depth = most;
+    return;
+  }
+  int64_t blocks = std::max<int64_t>(1, divideCeil(*depth, most));
+  // A panel that no second block of rows reads need not stay in a cache.
+  if (amx.readsPanels && rows && *rows <= AmxBlock::rows)
+    blocks = 1;
+  int64_t part = divideCeil(std::max<int64_t>(*depth, 1), blocks);
+  if (multipliesIntegers() && amx.scaledDepth < *depth)
+    step = amx.scaledDepth;
+  amx.depth = int64_t(alignTo(part, step));
+}
+
+void Chooser::splitRows(int64_t count) {
+  int64_t part = divideCeil(std::max<int64_t>(*rows, 1), count);
+  amx.rowsPerTile = int64_t(alignTo(part, AmxBlock::rows));
+}
+
+/// As many rows as half of the second-level cache holds of the left operand:
+/// each panel is read or copied once for them. If those are too few, or a copy
+/// takes a few bytes from each of many pages, as many rows as fit there block
+/// by block, with the sums of a group of panels.
+int64_t Chooser::chooseMostRows() {
+  if (!depth)
+    return unknownRows;
+  int64_t cache = target.model.l2Bytes;
+  if (multipliesIntegers())
+    return mostIntegerRows;
+  if (hasParts())
+    return transposesRight() ? 2 * mostPartRows : mostPartRows;
+  int64_t depthBytes = std::max<int64_t>(*depth * elementBytes(), 1);
+  int64_t fitting = cache / 2 / depthBytes;
+  bool isCheap =
+      amx.readsPanels || contraction.right.unitLoop == contraction.depth;
+  bool hasGroups = isInt8() && columns && panels() >= enoughTiles * manyPanels;
+  int64_t least = !isCheap    ? rows.value_or(unknownRows)
+                  : hasGroups ? rowsOfByteStrip
+                              : rowsOfStrip;
+  if (fitting >= std::min(least, rows.value_or(least)))
+    return fitting;
+  amx.depthOutside = *depth > amx.depth;
+  int64_t group = amx.readsPanels ? panelsOfGroup : copiesOfGroup;
+  int64_t rowBytes = amx.depth * elementBytes() +
+                     (amx.depthOutside ? group * 2 * lanes * wordBytes : 0);
+  return cache * 3 / 4 / rowBytes;
+}
+
+/// Whether the caches hold all panels beside a tile's rows, of which there are
+/// enough for all workers. A tile then has all panels: its rows are whole lines
+/// of the result, and of what the epilogue reads.
+bool Chooser::keepsPanels() const {
+  if (!amx.readsPanels || !rows || !columns || !depth || batch != 1)
+    return false;
+  return *columns * *depth * elementBytes() <=
+             target.model.l2Bytes / panelsOfCache &&
+         *rows >= tilesEnough() * leastRows;
+}
+
+void Chooser::chooseRows() {
+  int64_t most = std::max(chooseMostRows(), AmxBlock::rows);
+  if (!rows) {
+    amx.rowsPerTile =
+        std::min(most / AmxBlock::rows * AmxBlock::rows, unknownRows);
+    return;
+  }
+  splitRows(divideCeil(std::max<int64_t>(*rows, 1), most));
+  if (!columns || !batch)
+    return;
+  int64_t least = amx.readsPanels ? leastRows : leastRowsOfCopy;
+  while (*batch * strips() * panels() < tilesEnough() &&
+         amx.rowsPerTile > least)
+    splitRows(2 * strips());
+}
+
+/// Equal steps, as few as registers allow, of whole words.
+std::optional<Chooser::Steps>
+Chooser::stepsAlong(const PatchShape::Layout &layout) const {
+  int64_t run = layout.runOf(*contraction.windows);
+  if (run % amx.kPack != 0)
+    return std::nullopt;
+  int64_t words = run / amx.kPack, count = divideCeil(words, AmxBlock::words);
+  while (words % count != 0)
+    ++count;
+  return Steps{layout, words / count};
+}
+
+/// Whether steps that leave a part of the registers empty cost less than copies
+/// of whole windows. Those of one-dimensional images are a single run each.
+bool Chooser::paysForPatch(const Steps &steps) const {
+  bool isSignal = contraction.rows.size() < 3;
+  if (steps.words == AmxBlock::words || isSignal)
+    return steps.words == AmxBlock::words;
+  double added = double(steps.layout.channels) / contraction.windows->run;
+  double empty = added * AmxBlock::words / steps.words - 1;
+  double windowTaps = double(depth.value_or(0)) / contraction.windows->run;
+  return empty <= mostEmpty &&
+         empty * columns.value_or(0) * depth.value_or(0) <
+             windowTaps * tapCycles * target.rate(native::Multiply::AmxBF16);
+}
+
+/// How a step of registers lies within the runs of a patch; none if there is no
+/// patch. Windows of single points that follow each other are read in place.
+std::optional<Chooser::Steps> Chooser::stepsOfPatch() const {
+  const auto &windows = contraction.windows;
+  if (!windows || !windows->axes || readsLeft())
+    return std::nullopt;
+  std::optional<Steps> steps = stepsAlong({false, windows->run});
+  if (hasParts()) {
+    bool isWhole = steps && steps->words == AmxBlock::words;
+    if (!isWhole || !contraction.left.memory || !copiesPanels())
+      return std::nullopt;
+    return steps;
+  }
+  if (contraction.left.memory != contraction.narrow() || !amx.readsPanels)
+    return std::nullopt;
+  if (PatchShape::canJoinTaps(*windows)) {
+    auto joined = stepsAlong({true, windows->run});
+    if (joined && (!steps || joined->words > steps->words))
+      steps = joined;
+    // A panel whose depths have channels of zeros is copied as one block, and
+    // points of an image vector by vector.
+    int64_t channels = int64_t(alignTo(windows->run, amx.kPack));
+    if (!steps && channels <= stepDepths() && depth &&
+        *depth / windows->run * channels <= mostDepth())
+      steps = stepsAlong({true, channels});
+  }
+  return steps && paysForPatch(*steps) ? steps : std::nullopt;
+}
+
+/// How much longer workers need than if tiles had no ends: the mean for one
+/// worker to eight, of which a package knows nothing.
+double imbalance(int64_t tiles) {
+  double sum = 0;
+  constexpr int64_t workers[] = {1, 2, 4, 8};
+  for (int64_t count : workers)
+    sum += double(alignTo(tiles, count)) / double(tiles);
+  return sum / std::size(workers);
+}
+
+/// Cycles of all tiles of a patch on one core: their products, the copies of
+/// points, and panels that come from a cache.
+double Chooser::cyclesOfPatch() const {
+  double elements = double(*columns) * *depth;
+  double filled = double(amx.stepWords) / AmxBlock::words;
+  double products = elements * double(amx.patch->numbers()) / usualShare /
+                    target.rate(native::Multiply::AmxBF16) / filled;
+  double bytes = elements * elementBytes();
+  double load = bytes > double(target.model.l2Bytes) / 2 ? target.model.l3Load
+                                                         : target.model.l2Load;
+  double blocks = double(blocksOfTile() * panels()) * blockCycles;
+  double group = double(amx.patch->elements()) * patchCycles + tileCycles;
+  return double(strips()) *
+         (products + bytes / load + blocks + double(groups()) * group);
+}
+
+/// Rows of windows of one image, and panels, with the fewest cycles. The
+/// second-level cache holds their points beside a panel.
+void Chooser::choosePatch(const PatchShape::Layout &layout) {
+  int64_t points = contraction.windows->axes->rows.points;
+  int64_t perRow = contraction.windows->axes->columns.points;
+  bool isKnown = rows && columns && depth && batch;
+  bool isSingle = rows == points * perRow;
+  std::optional<double> lowest;
+  AmxBlocking best = amx;
+  for (int64_t part = points; part > 0; --part) {
+    if (!PatchShape::cutsWell(points, part, isSingle))
+      continue;
+    amx.patch = PatchShape::of(*contraction.windows, part, layout);
+    amx.rowsPerTile = part * perRow;
+    if (part > 1 && amx.patch->elements() * elementBytes() >
+                        target.model.l2Bytes / patchOfCache)
+      continue;
+    for (int64_t shared = isKnown ? panels() : 1; shared > 0; --shared) {
+      amx.panelsPerTile = shared;
+      double cycles = 0;
+      if (isKnown)
+        cycles = imbalance(strips() * groups()) *
+                 (hasParts() ? cyclesOfParts() : cyclesOfPatch());
+      if (lowest && cycles >= *lowest)
+        continue;
+      lowest = cycles;
+      best = amx;
+    }
+  }
+  amx = best;
+}
+
+/// As many panels as leave enough tiles, and make a tile worth its start.
+void Chooser::choosePanelsPerTile() {
+  amx.panelsPerTile = 1;
+  if (!columns)
+    return;
+  // An unknown number of rows counts as one strip: more rows only make more
+  // tiles.
+  int64_t others =
+      std::max<int64_t>((rows ? strips() : 1) * batch.value_or(1), 1);
+  bool isOneBlock = blocksOfTile() == 1;
+  int64_t wanted = contraction.windows                ? enoughWindowTiles
+                   : amx.packLeft || amx.depthOutside ? tilesEnough()
+                   : isOneBlock                       ? enoughFewRowTiles
+                                                      : enoughPanelTiles;
+  int64_t shared = panels() / int64_t(divideCeil(wanted, others));
+  if (amx.depthOutside)
+    shared = std::min(shared, amx.readsPanels || hasParts() ? panelsOfGroup
+                                                            : copiesOfGroup);
+  int64_t bytes = blockColumns() * elementBytes() * blocksOfTile() *
+                  std::max<int64_t>(depth.value_or(amx.depth), 1);
+  int64_t least = divideCeil(leastTileBytes, bytes);
+  amx.panelsPerTile = std::clamp<int64_t>(std::max(shared, least), 1,
+                                          std::max<int64_t>(panels(), 1));
+}
+
+/// The blocks of a tile use the same panel, so they share the work of fetching
+/// the next one.
+void Chooser::chooseFetches() {
+  if (copiesPanels()) {
+    int64_t lines = AmxBlocking::linesOfRow(contraction, blockColumns());
+    amx.linesAhead = lines * int64_t(divideCeil(stepDepths(), blocksOfTile()));
+  }
+  if (!amx.readsPanels || (amx.patch && amx.patch->padsChannels()))
+    return;
+  int64_t lines = amx.stepWords * amx.vectors;
+  bool isOneBlock = blocksOfTile() == 1;
+  if (isOneBlock)
+    amx.bytesAhead =
+        bytesOfStream * contraction.right.panels->width / blockColumns();
+  amx.linesAhead = int64_t(
+      alignTo(divideCeil(lines, blocksOfTile()), uint64_t(amx.vectors)));
+}
+
+AmxBlocking Chooser::choose() {
+  amx.readsPanels = readsPanels();
+  amx.packLeft = !readsLeft();
+  bool isNarrow = columns && *columns <= lanes;
+  // A block is as wide as a panel, or half as wide.
+  bool isOdd = (amx.readsPanels || copiesPanels()) &&
+               contraction.right.panels->width / lanes % 2;
+  amx.vectors = isNarrow || isOdd ? 1 : 2;
+  std::optional<Steps> steps = stepsOfPatch();
+  if (steps)
+    amx.stepWords = steps->words;
+  chooseDepth();
+  // Panels of parts are filled ahead in this order (AmxEmitter).
+  amx.depthOutside = hasParts() && depth && *depth > amx.depth;
+  if (steps) {
+    choosePatch(steps->layout);
+    if (amx.patch->padsChannels())
+      amx.depth = amx.patch->paddedDepth(*depth);
+  } else if (keepsPanels()) {
+    splitRows(tilesEnough());
+    amx.panelsPerTile = panels();
+  } else {
+    chooseRows();
+    choosePanelsPerTile();
+  }
+  chooseFetches();
+  return amx;
+}
+
+/// Cycles of all tiles on one core. Waits for caches behind the second level
+/// are left out: they are the same for all instructions.
+double Chooser::cyclesOfAmx() const {
+  auto multiply =
+      isInt8() ? native::Multiply::AmxInt8 : native::Multiply::AmxBF16;
+  double elements = double(*columns) * *depth;
+  double products = elements * *rows / target.rate(multiply);
+  double reading = elements * elementBytes() / target.model.l2Load;
+  double copying =
+      amx.readsPanels ? 0 : strips() * elements / amx.kPack * copyCycles;
+  double tiles = double(strips()) * groups();
+  return *batch * (std::max(products, reading) + copying + tiles * tileCycles);
+}
+
+/// The same for parts: each tile copies its part of both operands.
+double Chooser::cyclesOfParts() const {
+  double elements = double(*columns) * *depth;
+  double numbers =
+      amx.patch ? double(strips()) * amx.patch->numbers() : double(*rows);
+  double products =
+      elements * numbers * productsOfParts(amx.parts, rightParts()) /
+      (target.rate(native::Multiply::AmxBF16) * AmxBlocking::partShare);
+  // With one vector there are more loads for a product.
+  if (amx.vectors == 1)
+    products *= 1.5;
+  double left = amx.patch ? double(strips()) * amx.patch->elements()
+                          : double(*rows) * *depth;
+  double copy = amx.parts * AmxBlocking::partCycles;
+  double right =
+      strips() * elements * (transposesRight() ? transposedCycles : copy);
+  // Panels of a frozen weight are copied during products.
+  if (copiesPanels())
+    right = std::max(right * shareSeen, right - products / 3);
+  double blocks = divideCeil(int64_t(numbers), AmxBlock::rows) * panels();
+  return *batch * (products + right + double(groups()) * left * copy +
+                   blocks * blockCycles + strips() * groups() * tileCycles);
+}
+
+double Chooser::cyclesOfVectors() const {
+  auto dot = isInt8() ? native::Multiply::DotInt8 : native::Multiply::DotBF16;
+  double rate =
+      std::max(target.rate(dot), target.rate(native::Multiply::FmaF32));
+  double elements = double(*columns) * *depth;
+  double reading = elements * elementBytes() / target.model.l2Load;
+  bool dots = *rows <= rowsOfDots &&
+              contraction.right.unitLoop == contraction.depth &&
+              !contraction.right.isWindow;
+  double copying =
+      amx.readsPanels || dots ? 0 : elements / amx.kPack * copyCycles;
+  return *batch * (std::max(elements * *rows / rate, reading) + copying);
+}
+
+bool Chooser::pays() const {
+  if (!rows || !columns || !depth || !batch)
+    return !hasParts();
+  // AMX pays from the first row on: splitting or multiplying pairs keeps vector
+  // code from reading as fast as the cache delivers.
+  if (amx.readsPanels && !isInt8())
+    return true;
+  double cycles = hasParts() ? cyclesOfParts() : cyclesOfAmx();
+  return cycles < cyclesOfVectors();
+}
+
+/// Whether both operands of a sum in f32 have this type.
+bool multiplies(const Contraction &contraction, Type type) {
+  if (!contraction.element.isF32())
+    return false;
+  if (type.isF32())
+    return !contraction.left.cast && !contraction.right.cast;
+  return contraction.narrow() == type;
+}
+
+/// Parts need whole copies of both operands, or of windows that are a patch.
+/// Panels are copied vector by vector.
+int64_t partsOf(const Contraction &contraction,
+                const native::TargetInfo &target) {
+  MLIRContext *context = contraction.element.getContext();
+  const auto &panels = contraction.right.panels;
+  if (!target.avx512Bf16 || contraction.right.isWindow ||
+      (panels && (panels->width % lanes != 0 || panels->kPack != 1)))
+    return 1;
+  if (multiplies(contraction, Float32Type::get(context)))
+    return 3;
+  if (QuantizedOperand::find(contraction))
+    return 1;
+  return multiplies(contraction, Float16Type::get(context)) ? 2 : 1;
+}
+
+Words wordsOf(const Contraction &contraction,
+              const native::TargetInfo &target) {
+  if (!target.avx512)
+    return {};
+  if (target.amxInt8 && contraction.multipliesInt8())
+    return {4, 1};
+  if (!target.amxBf16)
+    return {};
+  if (multiplies(contraction,
+                 BFloat16Type::get(contraction.element.getContext())))
+    return {2, 1};
+  int64_t parts = partsOf(contraction, target);
+  if (parts == 1)
+    return {};
+  auto weight = QuantizedOperand::find(contraction);
+  if (!weight)
+    return {2, parts};
+  if (weight->depths == 0)
+    return {};
+  // A step of registers must not have two scales.
+  constexpr int64_t stepDepths = 2 * AmxBlock::words;
+  int64_t group = weight->layout.group;
+  if (group >= weight->depths)
+    return {2, parts, int64_t(alignTo(weight->depths, stepDepths))};
+  return group % stepDepths == 0 ? Words{2, parts, group} : Words();
+}
+
+} // namespace
+
+std::optional<AmxBlocking>
+AmxBlocking::choose(const Contraction &contraction,
+                    const native::TargetInfo &target) {
+  Words words = wordsOf(contraction, target);
+  // Groups of few rows would leave the registers mostly empty.
+  if (!words.kPack || contraction.isGrouped)
+    return std::nullopt;
+  Chooser chooser(contraction, target, words);
+  AmxBlocking found = chooser.choose();
+  if (!chooser.pays())
+    return std::nullopt;
+  if (words.parts > 1 && contraction.windows && !found.patch)
+    return std::nullopt;
+  return found;
+}
+
+int64_t AmxBlocking::linesOfRow(const Contraction &contraction,
+                                int64_t columns) {
+  constexpr int64_t lineBytes = 64;
+  return divideCeil(columns * kernels::elementBytes(contraction.right.memory),
+                    lineBytes);
+}
+
+std::optional<Panels>
+AmxBlocking::choosePanels(const Contraction &contraction,
+                          const native::TargetInfo &target) {
+  Words words = wordsOf(contraction, target);
+  auto columns = contraction.knownSize(contraction.column);
+  if (!words.kPack || !columns)
+    return std::nullopt;
+  // Two registers of each operand make four products from four loads. With one
+  // vector there are three loads for two products. Products of parts copy
+  // panels of floats.
+  bool hasParts = words.parts > 1;
+  bool isWide = *columns > lanes || hasParts;
+  Type narrow = contraction.narrow();
+  Contraction packed = contraction;
+  packed.right.panels =
+      Panels{isWide ? 2 * lanes : lanes, hasParts ? 1 : words.kPack};
+  packed.right.memory = narrow ? narrow : contraction.element;
+  if (!choose(packed, target))
+    return std::nullopt;
+  return packed.right.panels;
+}
+
+} // namespace kernels
+} // namespace anabranch

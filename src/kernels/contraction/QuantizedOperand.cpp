@@ -1,0 +1,50 @@
+//===- QuantizedOperand.cpp - a weight of few bits as an operand ----------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/contraction/QuantizedOperand.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace kernels {
+
+std::optional<QuantizedOperand>
+QuantizedOperand::find(const Contraction &contraction, std::string &why) {
+  linalg::GenericOp product = contraction.op;
+  unsigned number = contraction.right.number;
+  auto made = product->getOperand(number).getDefiningOp<linalg::GenericOp>();
+  auto layout = ir::quantizedWeightOf(made);
+  if (!layout) {
+    why = "the right operand is no weight of few bits";
+    return std::nullopt;
+  }
+  AffineMap map = product.getIndexingMapsArray()[number];
+  unsigned dims[] = {contraction.column, contraction.depth};
+  SmallVector<unsigned> arguments;
+  SmallVector<Type> elements;
+  made.getBody()->walk([&](tensor::ExtractOp extract) {
+    if (auto argument = dyn_cast<BlockArgument>(extract.getTensor())) {
+      arguments.push_back(argument.getArgNumber());
+      elements.push_back(extract.getType());
+    }
+  });
+  if (map != AffineMap::getMultiDimMapWithTargets(product.getNumLoops(), dims,
+                                                  map.getContext()) ||
+      arguments.size() < 2 || arguments.size() > 3) {
+    why = "the weight is read in another order than [column, depth]";
+    return std::nullopt;
+  }
+  auto shape = cast<RankedTensorType>(made.getResult(0).getType()).getShape();
+  QuantizedOperand operand{*layout,  arguments[0], arguments[1], std::nullopt,
+                           shape[0], shape[1],     elements[1],  elements[1]};
+  if (arguments.size() == 3) {
+    operand.offset = arguments[2];
+    operand.offsetElement = elements[2];
+  }
+  return operand;
+}
+
+} // namespace kernels
+} // namespace anabranch

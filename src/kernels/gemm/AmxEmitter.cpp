@@ -1,0 +1,507 @@
+//===- AmxEmitter.cpp - a product's tile in AMX registers -----------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/gemm/AmxEmitter.h"
+
+#include "kernels/contraction/AmxBlocking.h"
+#include "kernels/emit/Memory.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace kernels {
+
+namespace {
+
+constexpr int64_t wordBytes = 4;
+
+bool depthIsWhole(const GemmContext &gemm) {
+  return gemm.depthIsMultipleOf(gemm.blocking.stepDepths());
+}
+
+Value compare(LaneBuilder &lanes, arith::CmpIPredicate predicate, Value a,
+              Value b) {
+  return lanes.make<arith::CmpIOp>(predicate, a, b);
+}
+
+} // namespace
+
+AmxEmitter::AmxEmitter(GemmContext &gemm, LeftOperand &left, RightPanels &right,
+                       GemmEpilogue &epilogue)
+    : gemm(gemm), lanes(gemm.lanes), left(left), right(right),
+      epilogue(epilogue) {}
+
+//===----------------------------------------------------------------------===//
+// Scratch memory
+//===----------------------------------------------------------------------===//
+
+static int64_t resultElements(const GemmContext &gemm) {
+  const GemmBlocking &blocking = gemm.blocking;
+  if (gemm.isOneBlock())
+    return gemm.blocking.blockElements();
+  int64_t panels = blocking.depthOutside ? blocking.panelsPerTile : 1;
+  return panels * blocking.blockedRows() * blocking.columns();
+}
+
+int64_t AmxEmitter::sumElements(const GemmContext &gemm) {
+  return resultElements(gemm) + GroupSums::elements(gemm);
+}
+
+int64_t AmxEmitter::leftTailElements(const GemmContext &gemm) {
+  bool needed = !gemm.blocking.packLeft && !depthIsWhole(gemm);
+  return needed ? gemm.blocking.rowsPerTile * AmxBlock::words : 0;
+}
+
+int64_t AmxEmitter::rightTailElements(const GemmContext &gemm) {
+  bool needed = !gemm.blocking.copiesRight() && !depthIsWhole(gemm);
+  return needed ? AmxBlock::words * gemm.blocking.panelWidth : 0;
+}
+
+/// Copies the last words of a left operand that is read in place.
+void AmxEmitter::copyLeftTail() {
+  if (!leftTailElements(gemm))
+    return;
+  Value size = lanes.index(gemm.blocking.stepDepths());
+  Value first =
+      lanes.subIndex(gemm.depthCount, lanes.remIndex(gemm.depthCount, size));
+  lanes.ifThen(
+      compare(lanes, arith::CmpIPredicate::ult, first, gemm.depthCount), [&] {
+        lanes.loop(lanes.index(0), rowCount, 1, [&](Value row) {
+          Value words =
+              left.words(row, first, gemm.depthCount, /*whole=*/false);
+          gemm.memory.store(words, memory.leftTail,
+                            lanes.mulIndex(row, lanes.index(AmxBlock::words)));
+        });
+      });
+}
+
+void AmxEmitter::clearRightTail() {
+  Value zero = gemm.memory.zeroVector();
+  lanes.loop(lanes.index(0), lanes.index(rightTailElements(gemm)),
+             gemm.blocking.lanes,
+             [&](Value at) { gemm.memory.store(zero, memory.rightTail, at); });
+}
+
+/// Copies the last words of a panel that is read in place. Words behind the end
+/// of the depth stay zero.
+void AmxEmitter::copyRightTail(const Depths &depths) {
+  if (!rightTailElements(gemm))
+    return;
+  Value end = gemm.words(depths.count);
+  Value first = lanes.mulIndex(
+      lanes.divIndex(depths.count, lanes.index(gemm.blocking.stepDepths())),
+      lanes.index(AmxBlock::words));
+  Value width = lanes.index(gemm.blocking.panelWidth);
+  lanes.loop(first, end, 1, [&](Value word) {
+    Value from = lanes.mulIndex(word, width);
+    Value to = lanes.mulIndex(lanes.subIndex(word, first), width);
+    for (int64_t j = 0; j < gemm.blocking.vectors; ++j) {
+      Value offset = lanes.index(j * gemm.blocking.lanes);
+      Value words =
+          gemm.memory.loadVector(depths.right, lanes.addIndex(from, offset));
+      gemm.memory.store(words, memory.rightTail, lanes.addIndex(to, offset));
+    }
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// The loops
+//===----------------------------------------------------------------------===//
+
+static AmxShape::Product productOf(const GemmBlocking &blocking) {
+  using Product = AmxShape::Product;
+  if (!blocking.multipliesInt8())
+    return Product::BF16;
+  if (blocking.int8.leftIsUnsigned)
+    return Product::LeftUnsigned;
+  return blocking.int8.rightIsUnsigned ? Product::RightUnsigned : Product::Int8;
+}
+
+AmxShape AmxEmitter::shape() const {
+  const GemmBlocking &blocking = gemm.blocking;
+  auto rows = gemm.contraction.knownSize(gemm.contraction.rows);
+  int64_t most =
+      std::min(rows.value_or(blocking.rowsPerTile), blocking.rowsPerTile);
+  if (blocking.patch)
+    most = blocking.patch->numbers();
+  return {productOf(blocking), blocking.vectors,
+          /*isTall=*/most > AmxBlock::rows / 2,
+          /*reusesRight=*/most > AmxBlock::rows, blocking.columns(),
+          blocking.panelWidth,
+          // The taps of a window share points.
+          /*reusesLeft=*/blocking.patch.has_value(), blocking.stepWords};
+}
+
+/// Whether an epilogue runs among the steps of the next block. There must be a
+/// step. For int8 it gains nothing.
+bool AmxEmitter::interleaves() const {
+  auto depth = gemm.contraction.knownSize(gemm.contraction.depth);
+  // Scaling the sums of groups leaves vector units no time.
+  return !gemm.blocking.multipliesInt8() &&
+         !gemm.blocking.multipliesIntegers() && depth && *depth > 0;
+}
+
+AmxEmitter::Pending AmxEmitter::pendingOf(ValueRange carried) {
+  auto index = [&](Value value) {
+    return lanes.make<arith::IndexCastOp>(lanes.builder.getIndexType(), value);
+  };
+  return {index(carried[0]), index(carried[1]), index(carried[2]),
+          index(carried[3])};
+}
+
+/// Whether the left operand is a copy in parts, other than a patch.
+bool AmxEmitter::hasPackedParts() const {
+  return gemm.blocking.hasParts() && !gemm.blocking.patch;
+}
+
+Value AmxEmitter::leftAt(Value row, Value depth) {
+  return left.at(row, depth).pointer;
+}
+
+void AmxEmitter::emit(const Scratch &scratch) {
+  memory = scratch;
+  const GemmContext::Tile &tile = gemm.tile;
+  rowCount = gemm.blocking.patch ? lanes.index(gemm.blocking.patch->numbers())
+                                 : lanes.subIndex(tile.endRow, tile.firstRow);
+  blockCount = lanes.ceilDivIndex(rowCount, lanes.index(AmxBlock::rows));
+  blockRows = lanes.ceilDivIndex(rowCount, blockCount);
+  Value first = lanes.index(0);
+  leftStride =
+      hasPackedParts()
+          ? lanes.i64(AmxBlock::stepBytes)
+          : byteDistance(
+                lanes, leftAt(tile.firstRow, first),
+                leftAt(lanes.addIndex(tile.firstRow, lanes.index(1)), first));
+  copyLeftTail();
+  clearRightTail();
+  if (PartPanels::areFilledAhead(gemm))
+    fillFirst();
+  if (gemm.blocking.multipliesIntegers()) {
+    weight = QuantizedOperand::find(gemm.contraction);
+    groups.emplace(
+        gemm, *weight, left,
+        gemm.memory.pointerTo(memory.sums, lanes.index(resultElements(gemm))));
+  }
+  block.emplace(lanes, shape(), blockRows);
+  Carried carried;
+  if (interleaves())
+    carried.assign(4, lanes.i64(0));
+  if (gemm.blocking.depthOutside)
+    carried =
+        forDepths(carried, [&](Value first, Value count, ValueRange rows) {
+          if (hasPackedParts())
+            left.packParts(first, count);
+          return forPanels(rows, [&](Value panel, ValueRange rows) {
+            return multiplyPanel(panel, first, count, rows);
+          });
+        });
+  else
+    carried = forPanels(carried, [&](Value panel, ValueRange rows) {
+      return forDepths(rows, [&](Value first, Value count, ValueRange rows) {
+        return multiplyPanel(panel, first, count, rows);
+      });
+    });
+  block->release();
+  if (!interleaves())
+    return;
+  Pending rest = pendingOf(carried);
+  evaluate(rest, lanes.index(0), rest.count);
+}
+
+AmxEmitter::Carried
+AmxEmitter::forPanels(ValueRange carried,
+                      function_ref<Carried(Value, ValueRange)> body) {
+  const GemmContext::Tile &tile = gemm.tile;
+  if (gemm.blocking.panelsPerTile == 1)
+    return body(tile.firstPanel, carried);
+  return lanes.loop(tile.firstPanel, tile.endPanel, 1, carried,
+                    [&](Value panel, ValueRange rows) {
+                      gemm.enterPanel(panel);
+                      return body(panel, rows);
+                    });
+}
+
+AmxEmitter::Carried
+AmxEmitter::forDepths(ValueRange carried,
+                      function_ref<Carried(Value, Value, ValueRange)> body) {
+  Value depthCount = gemm.depthCount;
+  if (gemm.isOneBlock())
+    return body(lanes.index(0), depthCount, carried);
+  int64_t depth = gemm.blocking.depth;
+  // A depth of zero runs the loop once too, since the sums must become zero.
+  Value end = lanes.maxIndex(depthCount, lanes.index(1));
+  return lanes.loop(
+      lanes.index(0), end, depth, carried, [&](Value first, ValueRange rows) {
+        Value count = lanes.index(depth);
+        if (!gemm.depthIsMultipleOf(depth))
+          count = lanes.minIndex(lanes.subIndex(depthCount, first), count);
+        return body(first, count, rows);
+      });
+}
+
+/// Multiplies a panel for a part of the depth, one block of rows after the
+/// other.
+AmxEmitter::Carried AmxEmitter::multiplyPanel(Value panel, Value first,
+                                              Value count, ValueRange carried) {
+  const GemmBlocking &blocking = gemm.blocking;
+  Depths depths{first, count, lanes.index(0), Value(), Value(), {}};
+  if (PartPanels::areFilledAhead(gemm))
+    fillAhead(depths, panel);
+  else
+    depths.right = right.prepare(first, count).pointer;
+  copyRightTail(depths);
+  if (blocking.depthOutside)
+    depths.slot = lanes.subIndex(panel, gemm.tile.firstPanel);
+  if (blocking.linesAhead && (shape().reusesRight || blocking.hasParts())) {
+    Value column = gemm.tile.firstColumn;
+    Value next = lanes.addIndex(panel, lanes.index(depths.next ? 2 : 1));
+    // A worker's next tile mostly begins where this one ends.
+    Value last = lanes.subIndex(gemm.panelCount, lanes.index(1));
+    gemm.enterPanel(lanes.minIndex(next, last));
+    depths.ahead = right.sourceOf(first);
+    gemm.tile.firstColumn = column;
+  } else if (blocking.linesAhead) {
+    depths.ahead =
+        bytesBehind(lanes, depths.right, lanes.index(blocking.bytesAhead));
+  }
+  return lanes.loop(lanes.index(0), blockCount, 1, carried,
+                    [&](Value number, ValueRange rows) {
+                      return multiplyBlock(depths, number, rows);
+                    });
+}
+
+AmxEmitter::Carried AmxEmitter::multiplyBlock(const Depths &depths,
+                                              Value number,
+                                              ValueRange carried) {
+  Value columns = lanes.index(gemm.blocking.columns());
+  // The first row of the block, and how many rows the block before has as well.
+  Value wanted = lanes.mulIndex(number, blockRows);
+  Value start = lanes.minIndex(wanted, lanes.subIndex(rowCount, blockRows));
+  Value done = lanes.subIndex(wanted, start);
+  Value sums = lanes.index(0);
+  if (!gemm.isOneBlock()) {
+    int64_t perPanel = gemm.blocking.blockedRows() / AmxBlock::rows;
+    Value slot = lanes.addIndex(
+        lanes.mulIndex(depths.slot, lanes.index(perPanel)), number);
+    sums = lanes.mulIndex(slot, lanes.index(gemm.blocking.blockElements()));
+  }
+  Value row = lanes.addIndex(gemm.tile.firstRow, start);
+  Value at = gemm.memory.pointerTo(memory.sums, sums);
+  if (groups) {
+    multiplyGroups(depths, row, at);
+  } else {
+    block->start(at, compare(lanes, arith::CmpIPredicate::ne, depths.first,
+                             lanes.index(0)));
+    multiplySteps(depths, row, number, carried);
+    block->store(at);
+  }
+  Value end = lanes.addIndex(depths.first, lanes.index(gemm.blocking.depth));
+  Value isLast =
+      gemm.isOneBlock()
+          ? lanes.constant(lanes.builder.getBoolAttr(true))
+          : compare(lanes, arith::CmpIPredicate::uge, end, gemm.depthCount);
+  Pending rows{lanes.subIndex(blockRows, done), lanes.addIndex(row, done),
+               gemm.tile.firstColumn,
+               lanes.addIndex(sums, lanes.mulIndex(done, columns))};
+  if (!interleaves()) {
+    lanes.ifThen(isLast, [&] { evaluate(rows, lanes.index(0), rows.count); });
+    return {};
+  }
+  Value count = lanes.make<arith::SelectOp>(isLast, rows.count, lanes.index(0));
+  return {lanes.toI64(count), lanes.toI64(rows.row), lanes.toI64(rows.column),
+          lanes.toI64(rows.sums)};
+}
+
+/// Multiplies the integers of a weight, one group of depths after the other.
+/// The sums of a group are scaled during the products of the next.
+void AmxEmitter::multiplyGroups(const Depths &depths, Value row,
+                                Value results) {
+  GroupSums::Block sums{row, blockRows, depths.first, results};
+  Value zero = lanes.index(0), one = lanes.index(1);
+  lanes.ifThen(compare(lanes, arith::CmpIPredicate::eq, depths.first, zero),
+               [&] { groups->clearResults(sums); });
+  int64_t size = gemm.blocking.scaledDepth;
+  Value count = lanes.ceilDivIndex(depths.count, lanes.index(size));
+  Value end = lanes.addIndex(depths.first, depths.count);
+  lanes.loop(zero, count, 1, [&](Value number) {
+    Value first =
+        lanes.addIndex(depths.first, lanes.mulIndex(number, lanes.index(size)));
+    Value next = lanes.addIndex(first, lanes.index(size));
+    if (!gemm.depthIsMultipleOf(size))
+      next = lanes.minIndex(next, end);
+    block->clear();
+    lanes.loop(first, next, gemm.blocking.stepDepths(),
+               [&](Value depth) { multiplyStep(depths, row, depth); });
+    block->store(groups->at(number));
+    lanes.ifThen(compare(lanes, arith::CmpIPredicate::ne, number, zero),
+                 [&] { groups->scale(sums, lanes.subIndex(number, one)); });
+  });
+  groups->scale(sums, lanes.subIndex(count, one));
+}
+
+/// Adds the products of a step of integers.
+void AmxEmitter::multiplyStep(const Depths &depths, Value row, Value depth) {
+  Value words = gemm.words(lanes.subIndex(depth, depths.first));
+  Value offset =
+      lanes.mulIndex(words, lanes.index(gemm.blocking.panelWidth * wordBytes));
+  block->addParts(leftAt(row, depth), leftStride,
+                  bytesBehind(lanes, depths.right, offset), parts());
+}
+
+/// Emits the steps of the depth, and among them the epilogue of pending rows.
+void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
+                               ValueRange carried) {
+  Value words = lanes.index(gemm.blocking.stepWords);
+  Value count = depths.count;
+  if (gemm.blocking.patch && gemm.blocking.patch->padsChannels())
+    count = lanes.index(gemm.blocking.depth);
+  Value steps = lanes.ceilDivIndex(gemm.words(count), words);
+  Value wholeSteps =
+      lanes.divIndex(depths.count, lanes.index(gemm.blocking.stepDepths()));
+  // Steps of patches, of parts and of runs are not at equal distances.
+  bool isApart = gemm.blocking.patch || gemm.blocking.hasParts() ||
+                 (!gemm.blocking.packLeft && gemm.contraction.left.depthRun);
+  Value leftFirst = isApart ? Value() : leftAt(row, depths.first);
+  Value stepOfRight = lanes.index(gemm.blocking.stepWords *
+                                  gemm.blocking.panelWidth * wordBytes);
+  Value rowInTile = lanes.subIndex(row, gemm.tile.firstRow);
+  Pending waiting;
+  Value perStep;
+  if (!carried.empty()) {
+    waiting = pendingOf(carried);
+    perStep = lanes.ceilDivIndex(waiting.count, steps);
+  }
+  lanes.loop(lanes.index(0), steps, 1, [&](Value step) {
+    Value isTail = compare(lanes, arith::CmpIPredicate::uge, step, wholeSteps);
+    auto choose = [&](Value tail, Value whole) {
+      return lanes.make<arith::SelectOp>(isTail, tail, whole);
+    };
+    auto along = [&](int64_t ofStep) {
+      return lanes.mulIndex(step, lanes.index(ofStep));
+    };
+    Value leftHere =
+        isApart ? leftAt(row, lanes.addIndex(depths.first,
+                                             along(gemm.blocking.stepDepths())))
+                : bytesBehind(lanes, leftFirst,
+                              along(gemm.blocking.stepWords * wordBytes));
+    Value stride = leftStride;
+    if (leftTailElements(gemm)) {
+      Value tail = gemm.memory.pointerTo(memory.leftTail,
+                                         lanes.mulIndex(rowInTile, words));
+      leftHere = choose(tail, leftHere);
+      stride = choose(lanes.i64(AmxBlock::stepBytes), stride);
+    }
+    Value rightHere =
+        bytesBehind(lanes, depths.right, lanes.mulIndex(step, stepOfRight));
+    if (rightTailElements(gemm))
+      rightHere = choose(memory.rightTail, rightHere);
+    if (gemm.blocking.hasParts())
+      block->addParts(leftHere, stride, rightHere, parts());
+    else
+      block->addWords(leftHere, stride, rightHere);
+    if (depths.next)
+      PartPanels::fillShare(gemm, *depths.next, step, number, blockCount);
+    fetchAhead(depths, step, number);
+    if (carried.empty())
+      return;
+    Value first = lanes.minIndex(lanes.mulIndex(step, perStep), waiting.count);
+    evaluate(waiting, first,
+             lanes.minIndex(lanes.addIndex(first, perStep), waiting.count));
+  });
+}
+
+AmxBlock::Parts AmxEmitter::parts() const {
+  return {gemm.blocking.parts, LeftOperand::partBytes(gemm),
+          gemm.blocking.rightParts(),
+          PartPanels::partElements(gemm) * wordBytes};
+}
+
+/// Fills the tile's first panel.
+void AmxEmitter::fillFirst() {
+  Value first = lanes.index(0);
+  Value count =
+      gemm.isOneBlock()
+          ? gemm.depthCount
+          : lanes.minIndex(gemm.depthCount, lanes.index(gemm.blocking.depth));
+  PartPanels(gemm, right.memory()).fill(first, lanes.addIndex(first, count));
+}
+
+/// Says where a panel was filled, and which one to fill next: that of the same
+/// depths, or after the tile's last panel the first one of the next depths. Two
+/// panels of the scratch memory take turns.
+void AmxEmitter::fillAhead(Depths &depths, Value panel) {
+  assert((gemm.blocking.depthOutside || gemm.isOneBlock()) &&
+         "the next panel has other depths");
+  const GemmContext::Tile &tile = gemm.tile;
+  Value one = lanes.index(1), depth = lanes.index(gemm.blocking.depth);
+  Value before = lanes.addIndex(
+      lanes.mulIndex(lanes.divIndex(depths.first, depth),
+                     lanes.subIndex(tile.endPanel, tile.firstPanel)),
+      lanes.subIndex(panel, tile.firstPanel));
+  auto slot = [&](Value number) {
+    Value at = lanes.mulIndex(lanes.remIndex(number, lanes.index(2)),
+                              lanes.index(PartPanels::panelElements(gemm)));
+    return gemm.memory.pointerTo(right.memory(), at);
+  };
+  depths.right = slot(before);
+  Value next = lanes.addIndex(panel, one);
+  Value isLast = compare(lanes, arith::CmpIPredicate::uge, next, tile.endPanel);
+  auto choose = [&](Value last, Value other) {
+    return lanes.make<arith::SelectOp>(isLast, last, other);
+  };
+  Value first = choose(lanes.addIndex(depths.first, depth), depths.first);
+  Value end = lanes.minIndex(lanes.addIndex(first, depth), gemm.depthCount);
+  Value column = gemm.tile.firstColumn;
+  gemm.enterPanel(choose(tile.firstPanel, next));
+  // Behind the last depth, nothing is filled, and the address is not used.
+  Value source = right.sourceOf(
+      lanes.minIndex(first, lanes.subIndex(gemm.depthCount, one)));
+  gemm.tile.firstColumn = column;
+  depths.next = {source, first, end, slot(lanes.addIndex(before, one))};
+}
+
+/// Fetches into the second-level cache: a block's share of the next panel's
+/// rows for this step, or rows further on in the same panel. A row is a word of
+/// each column, or a depth of a panel of floats.
+void AmxEmitter::fetchAhead(const Depths &depths, Value step, Value number) {
+  const GemmBlocking &blocking = gemm.blocking;
+  if (!depths.ahead)
+    return;
+  int64_t rowBytes = blocking.panelWidth * wordBytes;
+  int64_t linesOfRow = blocking.vectors, rowsOfStep = blocking.stepWords;
+  if (blocking.hasParts()) {
+    const ContractionOperand &operand = gemm.contraction.right;
+    rowBytes = operand.panels->width * elementBytes(operand.memory);
+    linesOfRow = AmxBlocking::linesOfRow(gemm.contraction, blocking.columns());
+    rowsOfStep = gemm.blocking.stepDepths();
+  }
+  int64_t rows = blocking.linesAhead / linesOfRow;
+  Value offset =
+      lanes.addIndex(lanes.mulIndex(step, lanes.index(rowsOfStep * rowBytes)),
+                     lanes.mulIndex(number, lanes.index(rows * rowBytes)));
+  Value first = bytesBehind(lanes, depths.ahead, offset);
+  for (int64_t i = 0; i < blocking.linesAhead; ++i) {
+    int64_t at =
+        i / linesOfRow * rowBytes + i % linesOfRow * AmxBlock::stepBytes;
+    lanes.builder.create<LLVM::Prefetch>(
+        lanes.loc, bytesBehind(lanes, first, lanes.index(at)), /*rw=*/0,
+        /*hint=*/2,
+        /*cache=*/1);
+  }
+}
+
+/// Evaluates and stores some of the rows whose sums are complete.
+void AmxEmitter::evaluate(const Pending &rows, Value first, Value end) {
+  Value column = gemm.tile.firstColumn;
+  gemm.tile.firstColumn = rows.column;
+  Value offset = lanes.mulIndex(first, lanes.index(gemm.blocking.columns()));
+  epilogue.emit(
+      lanes.addIndex(rows.row, first), lanes.addIndex(rows.row, end),
+      gemm.memory.pointerTo(memory.sums, lanes.addIndex(rows.sums, offset)));
+  gemm.tile.firstColumn = column;
+}
+
+} // namespace kernels
+} // namespace anabranch

@@ -1,0 +1,115 @@
+//===- AmxEmitter.h - a product's tile in AMX registers ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0
+//
+// The loops of a tile whose blocks are products of AMX registers:
+//
+//   for each panel              | in the other order where the left operand is
+//     for each block of depth   | larger than a cache (GemmBlocking)
+//       for each block of rows
+//         for each step of the depth
+//           multiply, and evaluate some rows of the block before
+//
+// AMX products and the epilogue overlap in this way, since AMX units and vector
+// units are different. All blocks of a tile have the same number of rows. If
+// necessary, the last block repeats rows of the one before.
+
+#ifndef ANABRANCH_KERNELS_GEMM_AMXEMITTER_H
+#define ANABRANCH_KERNELS_GEMM_AMXEMITTER_H
+
+#include "kernels/gemm/GemmEpilogue.h"
+#include "kernels/gemm/GroupSums.h"
+#include "kernels/microkernel/AmxBlock.h"
+#include "kernels/operands/LeftOperand.h"
+#include "kernels/operands/PartPanels.h"
+#include "kernels/operands/RightPanels.h"
+
+namespace anabranch {
+namespace kernels {
+
+class AmxEmitter {
+public:
+  AmxEmitter(GemmContext &gemm, LeftOperand &left, RightPanels &right,
+             GemmEpilogue &epilogue);
+
+  /// The parts of the scratch memory, and their numbers of elements. Sums are
+  /// [panel][block][row][column], and behind them those of groups. The last
+  /// words of each operand, padded with zeros, are [row][word] and
+  /// [word][column].
+  struct Scratch {
+    mlir::Value sums, leftTail, rightTail;
+  };
+  static int64_t sumElements(const GemmContext &gemm);
+  static int64_t leftTailElements(const GemmContext &gemm);
+  static int64_t rightTailElements(const GemmContext &gemm);
+
+  /// Emits the context's tile. The left operand must be packed.
+  void emit(const Scratch &memory);
+
+private:
+  GemmContext &gemm;
+  LaneBuilder &lanes;
+  LeftOperand &left;
+  RightPanels &right;
+  GemmEpilogue &epilogue;
+  Scratch memory;
+  std::optional<AmxBlock> block;
+  /// The tile's rows, its blocks, and the rows of each block.
+  mlir::Value rowCount, blockCount, blockRows;
+  mlir::Value leftStride;
+  /// If the right operand is a weight of few bits.
+  std::optional<QuantizedOperand> weight;
+  std::optional<GroupSums> groups;
+
+  /// A panel for one block of the depth.
+  struct Depths {
+    mlir::Value first, count;
+    mlir::Value slot;  ///< index of the panel in the sums
+    mlir::Value right; ///< its words
+    mlir::Value ahead; ///< words to fetch meanwhile; may be null
+    /// The panel to fill meanwhile, if panels are filled ahead.
+    std::optional<PartPanels::Ahead> next;
+  };
+  /// Rows whose sums are complete, but not evaluated.
+  struct Pending {
+    mlir::Value count, row, column, sums;
+  };
+  /// The values of Pending as i64, or none if no rows ever wait.
+  using Carried = mlir::SmallVector<mlir::Value>;
+  Pending pendingOf(mlir::ValueRange carried);
+
+  AmxShape shape() const;
+  bool interleaves() const;
+  bool hasPackedParts() const;
+  AmxBlock::Parts parts() const;
+  mlir::Value leftAt(mlir::Value row, mlir::Value depth);
+  void copyLeftTail();
+  void clearRightTail();
+  void copyRightTail(const Depths &depths);
+
+  Carried
+  forPanels(mlir::ValueRange carried,
+            llvm::function_ref<Carried(mlir::Value, mlir::ValueRange)> body);
+  Carried
+  forDepths(mlir::ValueRange carried,
+            llvm::function_ref<Carried(mlir::Value first, mlir::Value count,
+                                       mlir::ValueRange)>
+                body);
+  Carried multiplyPanel(mlir::Value panel, mlir::Value first, mlir::Value count,
+                        mlir::ValueRange carried);
+  Carried multiplyBlock(const Depths &depths, mlir::Value number,
+                        mlir::ValueRange carried);
+  void multiplySteps(const Depths &depths, mlir::Value row, mlir::Value number,
+                     mlir::ValueRange carried);
+  void multiplyGroups(const Depths &depths, mlir::Value row,
+                      mlir::Value results);
+  void multiplyStep(const Depths &depths, mlir::Value row, mlir::Value depth);
+  void fillFirst();
+  void fillAhead(Depths &depths, mlir::Value panel);
+  void fetchAhead(const Depths &depths, mlir::Value step, mlir::Value number);
+  void evaluate(const Pending &rows, mlir::Value first, mlir::Value end);
+};
+
+} // namespace kernels
+} // namespace anabranch
+
+#endif // ANABRANCH_KERNELS_GEMM_AMXEMITTER_H

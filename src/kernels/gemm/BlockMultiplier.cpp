@@ -1,0 +1,133 @@
+//===- BlockMultiplier.cpp - calls of a product's micro-kernel ------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/gemm/BlockMultiplier.h"
+
+#include "kernels/operands/ImagePatch.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace kernels {
+
+std::string BlockMultiplier::functionName() const {
+  return (func::FuncOp(gemm.function.source).getName() + "_block").str();
+}
+
+/// Whether the block adds to existing sums.
+Value BlockMultiplier::continues(const Block &block) {
+  return lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne, block.first,
+                                   lanes.index(0));
+}
+
+bool BlockMultiplier::rowsAreWhole() const {
+  auto rows = gemm.contraction.knownSize(gemm.contraction.rows);
+  return rows && !gemm.contraction.isGrouped && *rows % gemm.blocking.rows == 0;
+}
+
+/// Vectors of the last panel that have columns; all vectors if that is not
+/// known.
+int64_t BlockMultiplier::lastVectors() const {
+  const GemmBlocking &blocking = gemm.blocking;
+  auto columns = gemm.contraction.knownSize(gemm.contraction.column);
+  int64_t rest = columns ? *columns % blocking.columns() : 0;
+  return rest ? (rest + blocking.lanes - 1) / blocking.lanes : blocking.vectors;
+}
+
+int64_t wordsOfPartialSum(const GemmContext &gemm) {
+  constexpr int64_t ofTerms = 64, ofDepth = 128, ofPatch = 256;
+  const auto &patch = gemm.blocking.patch;
+  if (!gemm.isOneBlock() && !patch)
+    return 0;
+  const Contraction &contraction = gemm.contraction;
+  bool mayBeTerms = !contraction.batch.empty() && contraction.element.isF32() &&
+                    !contraction.narrow();
+  int64_t words = !gemm.isOneBlock() ? ofPatch : mayBeTerms ? ofTerms : ofDepth;
+  if (patch)
+    words = std::max<int64_t>(words / patch->run, 1) * patch->run;
+  auto depths = contraction.knownSize(contraction.depth);
+  bool isOnePart = depths && *depths <= words * gemm.blocking.kPack;
+  return isOnePart ? 0 : words;
+}
+
+MicroKernel BlockMultiplier::microKernel(int64_t vectors) const {
+  const GemmBlocking &blocking = gemm.blocking;
+  MicroKernel kernel{gemm.contraction.element,
+                     blocking.lanes,
+                     blocking.rows,
+                     vectors,
+                     blocking.columns(),
+                     std::nullopt,
+                     std::nullopt,
+                     blocking.rightElement,
+                     blocking.wordProduct()};
+  kernel.isLeftInterleaved = blocking.interleavesLeft;
+  if (blocking.interleavesLeft)
+    kernel.leftStep = blocking.rows * kernel.product.parts();
+  else if (LeftOperand::stepIsUnit(gemm))
+    kernel.leftStep = 1;
+  if (blocking.patch)
+    kernel.runs = {blocking.patch->run, blocking.patch->numberElements(),
+                   [this](LaneBuilder &inner, Value run) {
+                     return ImagePatch::offsetOfRun(
+                         inner, *gemm.contraction.windows->axes,
+                         *gemm.blocking.patch, run);
+                   }};
+  if (blocking.right != GemmBlocking::Right::InPlace)
+    kernel.rightStep = blocking.panelWidth;
+  if (blocking.right == GemmBlocking::Right::Prepacked)
+    kernel.bytesAhead = blocking.bytesAhead;
+  kernel.wordsOfPartialSum = wordsOfPartialSum(gemm);
+  return kernel;
+}
+
+void BlockMultiplier::call(func::FuncOp &function, int64_t vectors,
+                           StringRef suffix,
+                           const MicroKernel::Arguments &arguments) {
+  MicroKernel kernel = microKernel(vectors);
+  if (!function)
+    function = kernel.create(lanes.builder, gemm.function.source,
+                             functionName() + suffix.str());
+  kernel.call(lanes, function, arguments);
+}
+
+void BlockMultiplier::multiply(const Block &block) {
+  // Rows behind the last one repeat it. Nobody reads their sums.
+  Value lastRow = lanes.subIndex(gemm.tile.endRow, lanes.index(1));
+  MicroKernel::Arguments arguments;
+  const auto &patch = gemm.blocking.patch;
+  int64_t pointers = gemm.blocking.interleavesLeft ? 1 : gemm.blocking.rows;
+  if (patch) {
+    pointers = 0;
+    arguments.left.push_back(left.at(block.row, lanes.index(0)).pointer);
+    arguments.leftStep =
+        lanes.toI64(lanes.divIndex(block.first, lanes.index(patch->run)));
+  }
+  for (int64_t i = 0; i < pointers; ++i) {
+    Value row = lanes.addIndex(block.row, lanes.index(i));
+    if (!rowsAreWhole())
+      row = lanes.minIndex(row, lastRow);
+    OperandReader::Address address = left.at(row, block.first);
+    arguments.left.push_back(address.pointer);
+    arguments.leftStep = address.step;
+  }
+  arguments.right = block.right.pointer;
+  arguments.rightStep = block.right.step;
+  arguments.sums = block.sums;
+  arguments.words = gemm.words(block.count);
+  arguments.continues = continues(block);
+  if (compensation.isNeeded())
+    arguments.compensation =
+        compensation.pointerTo(lanes.subIndex(block.row, gemm.tile.firstRow));
+  int64_t vectors = gemm.blocking.vectors;
+  if (lastVectors() == vectors)
+    return call(wholePanel, vectors, "", arguments);
+  gemm.wholeOrLast([&](bool whole) {
+    whole ? call(wholePanel, vectors, "", arguments)
+          : call(lastPanel, lastVectors(), "_last", arguments);
+  });
+}
+
+} // namespace kernels
+} // namespace anabranch

@@ -1,0 +1,59 @@
+//===- BlockMultiplier.h - calls of a product's micro-kernel ----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0
+//
+// Multiplies a block of rows by a panel of columns, in vector registers
+// (MicroKernel.h).
+
+#ifndef ANABRANCH_KERNELS_GEMM_BLOCKMULTIPLIER_H
+#define ANABRANCH_KERNELS_GEMM_BLOCKMULTIPLIER_H
+
+#include "kernels/gemm/Compensation.h"
+#include "kernels/microkernel/MicroKernel.h"
+
+namespace anabranch {
+namespace kernels {
+
+/// A long sum of floats has a larger error than a sum of parts. PyTorch adds up
+/// products in parts too, those of convolutions in shorter ones. A batch of f32
+/// may be the terms of one sum, as Winograd's are. Zero: the whole depth is
+/// short enough for one part, or a block of the depth is.
+int64_t wordsOfPartialSum(const GemmContext &gemm);
+
+class BlockMultiplier {
+public:
+  BlockMultiplier(GemmContext &gemm, LeftOperand &left,
+                  Compensation &compensation)
+      : gemm(gemm), lanes(gemm.lanes), left(left), compensation(compensation) {}
+
+  /// The rows from `row` on, for `count` depths from `first` on.
+  struct Block {
+    mlir::Value row;
+    mlir::Value sums;
+    OperandReader::Address right; ///< a panel of the right operand
+    mlir::Value first, count;
+  };
+  /// Adds the products to the sums. If `first` is zero, the sums start at zero.
+  void multiply(const Block &block);
+
+private:
+  GemmContext &gemm;
+  LaneBuilder &lanes;
+  LeftOperand &left;
+  Compensation &compensation;
+  /// The micro-kernels' functions, made at their first call. The last panel may
+  /// have fewer vectors.
+  mlir::func::FuncOp wholePanel, lastPanel;
+
+  void call(mlir::func::FuncOp &function, int64_t vectors,
+            llvm::StringRef suffix, const MicroKernel::Arguments &arguments);
+  MicroKernel microKernel(int64_t vectors) const;
+  int64_t lastVectors() const;
+  bool rowsAreWhole() const;
+  std::string functionName() const;
+  mlir::Value continues(const Block &block);
+};
+
+} // namespace kernels
+} // namespace anabranch
+
+#endif // ANABRANCH_KERNELS_GEMM_BLOCKMULTIPLIER_H

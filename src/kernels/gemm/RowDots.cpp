@@ -1,0 +1,98 @@
+//===- RowDots.cpp - a product of few rows --------------------------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/gemm/RowDots.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace kernels {
+
+/// Prefetches a line of a column of the right operand, if the operand has an
+/// address.
+void RowDots::fetch(Value column, Value depth) {
+  Value last = lanes.subIndex(gemm.columnCount, lanes.index(1));
+  LaneBuilder::MaskGuard guard(lanes, 1, Value());
+  Lanes at = Lanes::uniform(lanes.minIndex(column, last));
+  // The load is dead code, which LLVM removes.
+  if (Value address =
+          right.findAddress(gemm.point(Value(), at, Lanes::uniform(depth))))
+    lanes.builder.create<LLVM::Prefetch>(lanes.loc, address, /*rw=*/0,
+                                         /*hint=*/3, /*cache=*/1);
+}
+
+/// Adds one more vector of words to the partial sums of all rows and some
+/// columns.
+SmallVector<Value> RowDots::addDepths(Value column, Value depth, bool whole,
+                                      ValueRange sums) {
+  const GemmBlocking &blocking = gemm.blocking;
+  int64_t columns = blocking.dotColumns();
+  WordProduct product = blocking.wordProduct();
+  Value end = gemm.depthCount;
+  SmallVector<WordProduct::Factor> factors;
+  SmallVector<Value> next;
+  Value last = lanes.subIndex(gemm.columnCount, lanes.index(1));
+  for (int64_t j = 0; j < columns; ++j) {
+    // Columns behind the last one repeat it. Nobody reads their sums.
+    Value at = lanes.minIndex(lanes.addIndex(column, lanes.index(j)), last);
+    if (blocking.bytesAhead && whole && gemm.contraction.right.memory)
+      fetch(lanes.addIndex(column, lanes.index(2 * columns + j)), depth);
+    Value words = right.words(Value(), at, depth, end, whole);
+    factors.push_back(product.right(lanes, words));
+  }
+  for (int64_t i = 0; i < blocking.rows; ++i) {
+    Value words = left.words(lanes.index(i), depth, end, whole);
+    WordProduct::Factor factor = product.left(lanes, words);
+    for (int64_t j = 0; j < columns; ++j)
+      next.push_back(
+          product.add(lanes, sums[i * columns + j], factor, factors[j]));
+  }
+  return next;
+}
+
+/// Vectors of partial sums of all rows and some columns, from `column` on.
+SmallVector<Value> RowDots::dots(Value column) {
+  int64_t width = gemm.blocking.lanes * gemm.blocking.kPack;
+  Value rest = lanes.remIndex(gemm.depthCount, lanes.index(width));
+  Value wholeEnd = lanes.subIndex(gemm.depthCount, rest);
+  SmallVector<Value> zeros(gemm.blocking.rows * gemm.blocking.dotColumns(),
+                           gemm.memory.zeroVector());
+  SmallVector<Value> sums = lanes.loop(
+      lanes.index(0), wholeEnd, width, zeros, [&](Value k, ValueRange carried) {
+        return addDepths(column, k, /*whole=*/true, carried);
+      });
+  if (gemm.depthIsMultipleOf(width))
+    return sums;
+  Value hasRest =
+      lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne, rest, lanes.index(0));
+  SmallVector<Type> types(sums.size(), gemm.memory.vectorType());
+  return lanes.ifElse(
+      hasRest, types,
+      [&] { return addDepths(column, wholeEnd, /*whole=*/false, sums); },
+      [&] { return sums; });
+}
+
+void RowDots::multiply(Value sums) {
+  int64_t columns = gemm.blocking.dotColumns();
+  int64_t panelColumns = gemm.blocking.columns();
+  lanes.loop(lanes.index(0), lanes.index(panelColumns), columns, [&](Value at) {
+    // The last group of columns overlaps the one before it.
+    Value group = lanes.minIndex(at, lanes.index(panelColumns - columns));
+    Value column = lanes.addIndex(gemm.tile.firstColumn, group);
+    for (auto [i, sum] : llvm::enumerate(dots(column))) {
+      Value total = sumLanes(lanes, sum);
+      int64_t row = i / columns, offset = row * panelColumns + i % columns;
+      if (compensation.isNeeded())
+        total = lanes.make<arith::AddIOp>(total,
+                                          compensation.load(lanes.index(row)));
+      gemm.memory.store(total, sums,
+                        lanes.addIndex(group, lanes.index(offset)));
+    }
+  });
+}
+
+} // namespace kernels
+} // namespace anabranch

@@ -1,0 +1,71 @@
+//===- ScatterEmitter.h - elements written where data says ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef ANABRANCH_KERNELS_LOOPS_SCATTEREMITTER_H
+#define ANABRANCH_KERNELS_LOOPS_SCATTEREMITTER_H
+
+#include "ir/Anabranch.h"
+#include "kernels/loops/NestStorage.h"
+#include "kernels/nests/TileGrid.h"
+
+namespace anabranch {
+namespace kernels {
+
+/// Emits a scatter at one position of its group: a copy of the part of the
+/// tensor that it updates, then the updates one by one, or row by row.
+class ScatterEmitter {
+public:
+  /// If the group's lanes run inside the scatter, `part` has their range.
+  ScatterEmitter(LoopContext &context, NestStorage &storage, LoopNest &nest,
+                 const TilePart &part);
+
+  /// Emits the scatter, and binds its result for its readers.
+  void emit();
+
+private:
+  struct Target {
+    Buffer buffer;
+    bool isScratch;
+  };
+  /// The innermost loop over the updates, if it writes neighbours in places
+  /// that depend on it in no other way. Lanes may run along it, and its indices
+  /// are checked once.
+  struct Row {
+    unsigned dim;    ///< of the updates
+    unsigned target; ///< the dimension of the result
+  };
+
+  LoopContext &context;
+  NestStorage &storage;
+  LoopNest &nest;
+  const TilePart &part;
+  ir::ScatterOp scatter;
+  Evaluator &evaluator;
+  LaneBuilder &lanes;
+  /// The dimension of the result along which `part` has lanes.
+  std::optional<unsigned> inside;
+  /// The dimension of the result of which `part` is a range.
+  std::optional<unsigned> ranged;
+  /// For each dimension of the updates, that of the result with which it is
+  /// shared.
+  llvm::SmallVector<std::optional<unsigned>> sharedAs;
+
+  Point indexIn(const Target &target, llvm::ArrayRef<Lanes> position) const;
+  void overLanes(bool inVectors, llvm::function_ref<void(Lanes)> body);
+  void overDimension(mlir::Value size, bool inVectors,
+                     llvm::function_ref<void(Lanes)> body);
+  void copyInit(const Target &target);
+  bool loopsOver(unsigned dim) const;
+  std::optional<Row> findRow() const;
+  void scatterInto(const Target &target);
+  void ifInRange(llvm::ArrayRef<Lanes> position,
+                 llvm::function_ref<void()> body);
+  Point positionOf(llvm::ArrayRef<Lanes> point);
+  void update(const Target &target, llvm::ArrayRef<Lanes> point,
+              llvm::ArrayRef<Lanes> position);
+};
+
+} // namespace kernels
+} // namespace anabranch
+
+#endif // ANABRANCH_KERNELS_LOOPS_SCATTEREMITTER_H

@@ -1,0 +1,248 @@
+//===- LeftOperand.cpp - the rows of a product's left operand -------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/operands/LeftOperand.h"
+
+#include "kernels/contraction/QuantizedOperand.h"
+#include "kernels/emit/Transpose.h"
+#include "kernels/microkernel/AmxBlock.h"
+#include "kernels/microkernel/FloatParts.h"
+#include "kernels/operands/ImagePatch.h"
+#include "kernels/operands/WindowRows.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace kernels {
+
+LeftOperand::LeftOperand(GemmContext &gemm, Value packed)
+    : gemm(gemm), lanes(gemm.lanes), packed(packed),
+      reader(gemm, gemm.contraction.left) {}
+
+/// The scratch elements of a step of a copy in parts.
+static Value stepElements(GemmContext &gemm) {
+  return gemm.lanes.index(gemm.blocking.parts * LeftOperand::partBytes(gemm) /
+                          gemm.memory.elementBytes());
+}
+
+/// The scratch elements of a copy in parts.
+static Value partsElements(GemmContext &gemm) {
+  LaneBuilder &lanes = gemm.lanes;
+  Value depths = gemm.blocking.depthOutside ? lanes.index(gemm.blocking.depth)
+                                            : gemm.depthCount;
+  return lanes.mulIndex(
+      lanes.ceilDivIndex(depths, lanes.index(gemm.blocking.stepDepths())),
+      stepElements(gemm));
+}
+
+/// Sums of a row's elements, which offsets of the right operand multiply; zero
+/// if it has none.
+static int64_t sumsOfRow(const GemmContext &gemm) {
+  if (!gemm.blocking.multipliesIntegers())
+    return 0;
+  auto weight = QuantizedOperand::find(gemm.contraction);
+  return weight->offset ? gemm.blocking.scalings() : 0;
+}
+
+int64_t LeftOperand::partBytes(GemmContext &gemm) {
+  if (gemm.blocking.patch)
+    return ImagePatch(gemm).partBytes();
+  // A few rows more keep the parts of a row out of one set of a cache.
+  constexpr int64_t rowsBetween = 4;
+  return (gemm.blocking.rowsPerTile + rowsBetween) * AmxBlock::stepBytes;
+}
+
+Value LeftOperand::packedWords(GemmContext &gemm) {
+  LaneBuilder &lanes = gemm.lanes;
+  int64_t width = gemm.blocking.lanes;
+  int64_t kPack = gemm.blocking.interleavesLeft ? 1 : gemm.blocking.kPack;
+  Value vectors =
+      lanes.ceilDivIndex(gemm.depthCount, lanes.index(width * kPack));
+  return lanes.mulIndex(vectors, lanes.index(width));
+}
+
+Value LeftOperand::scratchElements(GemmContext &gemm) {
+  LaneBuilder &lanes = gemm.lanes;
+  if (!gemm.blocking.packLeft)
+    return lanes.index(0);
+  Value elements =
+      lanes.mulIndex(lanes.index(gemm.blocking.rowsPerTile), packedWords(gemm));
+  if (gemm.blocking.patch)
+    return lanes.index(ImagePatch(gemm).scratchElements());
+  if (gemm.blocking.hasParts())
+    return lanes.addIndex(
+        partsElements(gemm),
+        lanes.index(sumsOfRow(gemm) * gemm.blocking.rowsPerTile));
+  // The last vector of interleaved rows ends behind its block.
+  int64_t behind = gemm.blocking.interleavesLeft ? gemm.blocking.lanes : 0;
+  if (auto windows = WindowRows::of(gemm))
+    behind = windows->elementsBehind() + windows->paddingElements();
+  return lanes.addIndex(elements, lanes.index(behind));
+}
+
+void LeftOperand::pack() {
+  if (!gemm.blocking.packLeft)
+    return;
+  if (gemm.blocking.patch)
+    return ImagePatch(gemm).pack(packed);
+  if (gemm.blocking.hasParts()) {
+    if (!gemm.blocking.depthOutside)
+      packParts(lanes.index(0), gemm.depthCount);
+    return;
+  }
+  if (auto windows = WindowRows::of(gemm)) {
+    // The padding is before the copy.
+    Value outside = packed;
+    packed =
+        gemm.memory.pointerTo(packed, lanes.index(windows->paddingElements()));
+    windows->pack(packed, packedWords(gemm), outside);
+  } else {
+    gemm.blocking.interleavesLeft ? packBlocks() : packRows();
+  }
+}
+
+/// Transposes squares in registers. Their vectors are longer than a block has
+/// rows; the next depth overwrites the excess.
+void LeftOperand::packBlocks() {
+  int64_t rows = gemm.blocking.rows, width = gemm.blocking.lanes;
+  Value stride = packedWords(gemm);
+  bool whole = gemm.depthIsMultipleOf(width);
+  Value lastRow = lanes.subIndex(gemm.tile.endRow, lanes.index(1));
+  lanes.loop(gemm.tile.firstRow, gemm.tile.endRow, rows, [&](Value row) {
+    Value start =
+        lanes.mulIndex(lanes.subIndex(row, gemm.tile.firstRow), stride);
+    lanes.loop(lanes.index(0), gemm.depthCount, width, [&](Value k) {
+      SmallVector<Value> square;
+      for (int64_t i = 0; i < rows; ++i) {
+        Value at = lanes.minIndex(lanes.addIndex(row, lanes.index(i)), lastRow);
+        square.push_back(
+            reader.elements(at, Value(), k, gemm.depthCount, whole));
+      }
+      square.resize(width, square.back());
+      Value offset =
+          lanes.addIndex(start, lanes.mulIndex(k, lanes.index(rows)));
+      for (auto [i, vector] : llvm::enumerate(transpose(lanes, square)))
+        gemm.memory.store(vector, packed,
+                          lanes.addIndex(offset, lanes.index(i * rows)));
+    });
+  });
+}
+
+void LeftOperand::packRows() {
+  Value stride = packedWords(gemm);
+  int64_t width = gemm.blocking.lanes * gemm.blocking.kPack;
+  bool whole = gemm.depthIsMultipleOf(width);
+  lanes.loop(gemm.tile.firstRow, gemm.tile.endRow, 1, [&](Value row) {
+    Value start =
+        lanes.mulIndex(lanes.subIndex(row, gemm.tile.firstRow), stride);
+    lanes.loop(lanes.index(0), gemm.depthCount, width, [&](Value k) {
+      Value vector = reader.words(row, Value(), k, gemm.depthCount, whole);
+      gemm.memory.store(vector, packed, lanes.addIndex(start, gemm.words(k)));
+    });
+  });
+}
+
+/// The address of the first part of a row of the tile.
+Value LeftOperand::partsAt(Value row, Value depth) {
+  Value step = lanes.divIndex(lanes.subIndex(depth, firstDepth),
+                              lanes.index(gemm.blocking.stepDepths()));
+  Value place = lanes.mulIndex(lanes.subIndex(row, gemm.tile.firstRow),
+                               lanes.index(AmxBlock::words));
+  return gemm.memory.pointerTo(
+      packed, lanes.addIndex(lanes.mulIndex(step, stepElements(gemm)), place));
+}
+
+void LeftOperand::packParts(Value first, Value count) {
+  firstDepth = first;
+  Value end = lanes.addIndex(first, count);
+  lanes.loop(gemm.tile.firstRow, gemm.tile.endRow, 1, [&](Value row) {
+    if (sumsOfRow(gemm))
+      return packAndAdd(row, first, end);
+    lanes.loop(first, end, gemm.blocking.stepDepths(),
+               [&](Value depth) { packStep(row, depth, end); });
+  });
+}
+
+/// Packs the elements of a step. Returns their sum, lane by lane.
+Value LeftOperand::packStep(Value row, Value depth, Value end) {
+  bool whole = gemm.depthIsMultipleOf(gemm.blocking.stepDepths());
+  Value next = lanes.addIndex(depth, lanes.index(gemm.blocking.lanes));
+  Value low = reader.elements(row, Value(), depth, end, whole);
+  Value high = reader.elements(row, Value(), next, end, whole);
+  storeParts(lanes, gemm.memory,
+             splitToParts(lanes, low, high, gemm.blocking.parts),
+             partsAt(row, depth), lanes.index(0), partBytes(gemm));
+  return lanes.make<arith::AddFOp>(low, high);
+}
+
+/// Packs a row, and adds the elements of each scale.
+void LeftOperand::packAndAdd(Value row, Value first, Value end) {
+  Value size = lanes.index(gemm.blocking.scaledDepth);
+  lanes.loop(first, end, gemm.blocking.scaledDepth, [&](Value start) {
+    Value stop = lanes.addIndex(start, size);
+    if (!gemm.depthIsMultipleOf(gemm.blocking.scaledDepth))
+      stop = lanes.minIndex(stop, end);
+    Value sums = lanes.loop(
+        start, stop, gemm.blocking.stepDepths(), gemm.memory.zeroVector(),
+        [&](Value depth, ValueRange total) -> SmallVector<Value> {
+          return {
+              lanes.make<arith::AddFOp>(total[0], packStep(row, depth, end))};
+        })[0];
+    Value sum = sumLanes(lanes, sums);
+    Value scaling = lanes.divIndex(lanes.subIndex(start, first), size);
+    gemm.memory.store(sum, packed, sumIndex(row, scaling));
+  });
+}
+
+Value LeftOperand::sumIndex(Value row, Value scaling) {
+  Value line = lanes.mulIndex(scaling, lanes.index(gemm.blocking.rowsPerTile));
+  Value within = lanes.addIndex(line, lanes.subIndex(row, gemm.tile.firstRow));
+  return lanes.addIndex(partsElements(gemm), within);
+}
+
+Value LeftOperand::sumOf(Value row, Value scaling) {
+  Value sum = gemm.memory.loadScalar(packed, sumIndex(row, scaling));
+  return lanes.make<vector::BroadcastOp>(gemm.memory.vectorType(), sum);
+}
+
+bool LeftOperand::stepIsUnit(const GemmContext &gemm) {
+  return gemm.blocking.packLeft ||
+         gemm.contraction.left.unitLoop == gemm.contraction.depth;
+}
+
+OperandReader::Address LeftOperand::at(Value row, Value depth) {
+  if (!gemm.blocking.packLeft)
+    return reader.addressAlongDepth(depth, !stepIsUnit(gemm), [&](Lanes k) {
+      return gemm.point(row, Lanes(), k);
+    });
+  if (gemm.blocking.patch)
+    return {ImagePatch(gemm).at(packed, lanes.subIndex(row, gemm.tile.firstRow),
+                                depth),
+            Value()};
+  if (gemm.blocking.hasParts())
+    return {partsAt(row, depth), Value()};
+  Value start = lanes.mulIndex(lanes.subIndex(row, gemm.tile.firstRow),
+                               packedWords(gemm));
+  Value within = gemm.blocking.interleavesLeft
+                     ? lanes.mulIndex(depth, lanes.index(gemm.blocking.rows))
+                     : gemm.words(depth);
+  Value offset = lanes.addIndex(start, within);
+  return {gemm.memory.pointerTo(packed, offset), Value()};
+}
+
+Value LeftOperand::words(Value row, Value depth, Value end, bool whole) {
+  if (!gemm.blocking.packLeft) {
+    Value at = lanes.addIndex(gemm.tile.firstRow, row);
+    // Rows behind the last one of a group repeat it. Nobody reads their sums.
+    if (gemm.contraction.isGrouped)
+      at = lanes.minIndex(at, lanes.subIndex(gemm.tile.endRow, lanes.index(1)));
+    return reader.words(at, Value(), depth, end, whole);
+  }
+  Value start = lanes.mulIndex(row, packedWords(gemm));
+  return gemm.memory.loadVector(packed,
+                                lanes.addIndex(start, gemm.words(depth)));
+}
+
+} // namespace kernels
+} // namespace anabranch

@@ -1,0 +1,127 @@
+//===- UnpackedPanel.cpp - a panel of a weight of few bits ----------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/operands/UnpackedPanel.h"
+
+#include "kernels/emit/Memory.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace kernels {
+
+UnpackedPanel::UnpackedPanel(GemmContext &gemm, const QuantizedOperand &weight,
+                             Value panel)
+    : gemm(gemm), lanes(gemm.lanes), weight(weight), panel(panel),
+      integers(gemm, weight),
+      floats(lanes, lanes.builder.getF32Type(), gemm.blocking.lanes) {}
+
+void UnpackedPanel::fill(Value first, Value end) {
+  firstDepth = first;
+  endDepth = end;
+  Value depths = lanes.index(weight.layout.stepDepths());
+  Value firstStep = lanes.divIndex(first, depths);
+  Value endStep = lanes.divIndex(end, depths);
+  lanes.loop(firstStep, endStep, 1,
+             [&](Value step) { fillStep(step, /*whole=*/true); });
+  if (gemm.depthIsMultipleOf(weight.layout.stepDepths()))
+    return;
+  Value hasRest = lanes.make<arith::CmpIOp>(
+      arith::CmpIPredicate::ult, lanes.mulIndex(endStep, depths), end);
+  lanes.ifThen(hasRest, [&] { fillStep(endStep, /*whole=*/false); });
+}
+
+/// Fills the depths whose integers share four bytes of a column.
+void UnpackedPanel::fillStep(Value step, bool whole) {
+  for (int64_t place = 0; place < gemm.blocking.columns();
+       place += gemm.blocking.lanes)
+    fillVector(step, {integers.columnAt(place), place}, whole);
+}
+
+void UnpackedPanel::fillVector(Value step, const Columns &columns, bool whole) {
+  int64_t depths = weight.layout.stepDepths(), kPack = gemm.blocking.kPack;
+  Value bytes = integers.load(step, columns.first);
+  Value first = lanes.mulIndex(step, lanes.index(depths));
+  WeightIntegers::Parameters factors = integers.parameters(
+      lanes.divIndex(first, lanes.index(weight.layout.group)), columns.first);
+  for (int64_t depth = 0; depth < depths; depth += kPack) {
+    SmallVector<Value> numbers;
+    for (int64_t i = 0; i < kPack; ++i)
+      numbers.push_back(number(bytes, depth + i, factors));
+    storeWord(lanes.addIndex(first, lanes.index(depth)), columns, numbers,
+              whole);
+  }
+}
+
+/// The numbers of one depth.
+Value UnpackedPanel::number(Value bytes, int64_t depth,
+                            const WeightIntegers::Parameters &factors) {
+  Value value = integers.number(bytes, depth);
+  if (!factors.offset)
+    return lanes.make<arith::MulFOp>(value, factors.scale);
+  return lanes.builder.create<vector::FMAOp>(lanes.loc, value, factors.scale,
+                                             factors.offset);
+}
+
+/// Packs numbers of two depths as pairs of bf16.
+static Value makePairs(LaneBuilder &lanes, bool hasInstruction,
+                       ArrayRef<Value> numbers, Type type) {
+  OpBuilder &b = lanes.builder;
+  int64_t width = cast<VectorType>(type).getNumElements();
+  SmallVector<int64_t> order;
+  for (int64_t i = 0; i < width; ++i)
+    order.append({i, i + width});
+  Value halves;
+  if (hasInstruction) {
+    auto both = VectorType::get({2 * width}, b.getBF16Type());
+    Value narrow = b.create<LLVM::CallIntrinsicOp>(
+                        lanes.loc, Type(both),
+                        StringRef("llvm.x86.avx512bf16.cvtne2ps2bf16.512"),
+                        ValueRange{numbers[1], numbers[0]})
+                       .getResult(0);
+    halves = lanes.make<LLVM::BitcastOp>(
+        Type(VectorType::get({2 * width}, b.getI16Type())), narrow);
+    halves = lanes.make<vector::ShuffleOp>(halves, halves, order);
+  } else {
+    auto bits = VectorType::get({width}, b.getI16Type());
+    Value low = lanes.make<arith::BitcastOp>(Type(bits),
+                                             truncateToBF16(lanes, numbers[0]));
+    Value high = lanes.make<arith::BitcastOp>(
+        Type(bits), truncateToBF16(lanes, numbers[1]));
+    halves = lanes.make<vector::ShuffleOp>(low, high, order);
+  }
+  return lanes.make<LLVM::BitcastOp>(type, halves);
+}
+
+void UnpackedPanel::storeWord(Value depth, const Columns &columns,
+                              ArrayRef<Value> numbers, bool whole) {
+  auto exists = [&](Value at) {
+    return lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ult, at, endDepth);
+  };
+  auto store = [&] {
+    SmallVector<Value> known(numbers);
+    for (size_t i = 1; !whole && i < known.size(); ++i) {
+      Value isThere = exists(lanes.addIndex(depth, lanes.index(i)));
+      known[i] =
+          lanes.make<arith::SelectOp>(isThere, known[i], floats.zeroVector());
+    }
+    Value word = known.size() == 1
+                     ? known[0]
+                     : makePairs(lanes,
+                                 gemm.function.target.avx512Bf16 &&
+                                     gemm.blocking.lanes == 16,
+                                 known, floats.vectorType());
+    Value row = gemm.words(lanes.subIndex(depth, firstDepth));
+    Value at = lanes.mulIndex(row, lanes.index(gemm.blocking.columns()));
+    floats.store(word, panel, lanes.addIndex(at, lanes.index(columns.place)));
+  };
+  if (whole)
+    return store();
+  lanes.ifThen(exists(depth), store);
+}
+
+} // namespace kernels
+} // namespace anabranch

@@ -1,0 +1,135 @@
+//===- WeightIntegers.cpp - what a weight of few bits holds ---------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/operands/WeightIntegers.h"
+
+#include "kernels/microkernel/FloatParts.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "llvm/ADT/bit.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace kernels {
+
+using ir::QuantizedWeight;
+
+static constexpr int64_t wordsAhead = 1024;
+
+WeightIntegers::WeightIntegers(GemmContext &gemm,
+                               const QuantizedOperand &weight)
+    : gemm(gemm), lanes(gemm.lanes), weight(weight),
+      words(lanes, lanes.builder.getI32Type(), gemm.blocking.lanes),
+      floats(lanes, lanes.builder.getF32Type(), gemm.blocking.lanes) {}
+
+Value WeightIntegers::columnAt(int64_t place) {
+  int64_t padded =
+      QuantizedWeight::panels(weight.columns) * QuantizedWeight::panelColumns;
+  Value column = lanes.addIndex(gemm.tile.firstColumn, lanes.index(place));
+  if (padded % gemm.blocking.columns() == 0)
+    return column;
+  return lanes.minIndex(column, lanes.index(padded - gemm.blocking.lanes));
+}
+
+Value WeightIntegers::load(Value step, Value column) {
+  int64_t width = QuantizedWeight::panelColumns;
+  Value packed = gemm.function.argument(weight.packed).pointer;
+  int64_t panelWords = weight.layout.steps(weight.depths) * width;
+  Value at = lanes.addIndex(
+      lanes.mulIndex(lanes.divIndex(column, lanes.index(width)),
+                     lanes.index(panelWords)),
+      lanes.addIndex(lanes.mulIndex(step, lanes.index(width)),
+                     lanes.remIndex(column, lanes.index(width))));
+  lanes.builder.create<LLVM::Prefetch>(
+      lanes.loc,
+      words.pointerTo(packed, lanes.addIndex(at, lanes.index(wordsAhead))),
+      /*rw=*/0, /*hint=*/3, /*cache=*/1);
+  return words.loadVector(packed, at);
+}
+
+/// The bits of a step's bytes below the integer of a depth.
+int64_t WeightIntegers::shiftOf(int64_t depth) const {
+  bool isNibble = weight.layout.bits == 4;
+  return depth % 4 * 8 + (isNibble ? depth / 4 * 4 : 0);
+}
+
+/// An integer below 2^23, put into the fraction of the float 2^23, makes the
+/// float of their sum.
+Value WeightIntegers::number(Value bytes, int64_t depth) {
+  constexpr int64_t magicBits = 0x4b000000;
+  constexpr double magic = 8388608;
+  int64_t mask = (1 << weight.layout.bits) - 1, shift = shiftOf(depth);
+  Value integer =
+      shift ? lanes.make<arith::ShRUIOp>(bytes, splatBits(shift)) : bytes;
+  integer = lanes.make<arith::AndIOp>(integer, splatBits(mask));
+  integer = lanes.make<arith::OrIOp>(integer, splatBits(magicBits));
+  auto subtrahend = static_cast<float>(magic + double(weight.layout.center));
+  return lanes.make<arith::SubFOp>(
+      lanes.make<LLVM::BitcastOp>(floats.vectorType(), integer),
+      lanes.constant(DenseElementsAttr::get(
+          cast<ShapedType>(floats.vectorType()), subtrahend)));
+}
+
+/// A table has the bf16 of each nibble. Its index is the low five bits of a
+/// half, so each nibble is in it twice.
+Value WeightIntegers::nibblePairs(Value low, Value high, int64_t shift) {
+  constexpr int64_t entries = 32, nibbles = 16, halfBits = 16;
+  constexpr int64_t upperHalf = -(1 << halfBits);
+  SmallVector<int16_t> table;
+  for (int64_t i = 0; i < entries; ++i) {
+    auto number = static_cast<float>(i % nibbles - weight.layout.center);
+    table.push_back(
+        static_cast<int16_t>(llvm::bit_cast<uint32_t>(number) >> halfBits));
+  }
+  if (shift)
+    low = lanes.make<arith::ShRUIOp>(low, splatBits(shift));
+  if (shift < halfBits)
+    high = lanes.make<arith::ShLIOp>(high, splatBits(halfBits - shift));
+  else if (shift > halfBits)
+    high = lanes.make<arith::ShRUIOp>(high, splatBits(shift - halfBits));
+  Value index = lanes.make<arith::OrIOp>(
+      lanes.make<arith::AndIOp>(high, splatBits(upperHalf)),
+      lanes.make<arith::AndIOp>(low, splatBits(~upperHalf)));
+  Type halves = VectorType::get({entries}, lanes.builder.getI16Type());
+  Value found =
+      lanes.builder
+          .create<LLVM::CallIntrinsicOp>(
+              lanes.loc, halves, StringRef("llvm.x86.avx512.permvar.hi.512"),
+              ValueRange{lanes.constant(DenseElementsAttr::get(
+                             cast<ShapedType>(halves), ArrayRef(table))),
+                         lanes.make<LLVM::BitcastOp>(halves, index)})
+          .getResult(0);
+  return lanes.make<LLVM::BitcastOp>(floats.vectorType(), found);
+}
+
+Value WeightIntegers::pairs(Value low, Value high, int64_t depth) {
+  constexpr int64_t tableLanes = 16;
+  if (weight.layout.bits == 4 && gemm.blocking.lanes == tableLanes)
+    return nibblePairs(low, high, shiftOf(depth));
+  return splitToParts(lanes, number(low, depth), number(high, depth), 1)[0];
+}
+
+WeightIntegers::Parameters WeightIntegers::parameters(Value group,
+                                                      Value column) {
+  Value width = lanes.index(QuantizedWeight::panelColumns);
+  Value groups = lanes.index(weight.layout.groups(weight.depths));
+  Value row = lanes.addIndex(
+      lanes.mulIndex(lanes.divIndex(column, width), groups), group);
+  Value at =
+      lanes.addIndex(lanes.mulIndex(row, width), lanes.remIndex(column, width));
+  auto load = [&](unsigned argument, Type element) {
+    return floats.loadExtended(element,
+                               gemm.function.argument(argument).pointer, at);
+  };
+  return {load(weight.scale, weight.scaleElement),
+          weight.offset ? load(*weight.offset, weight.offsetElement) : Value()};
+}
+
+Value WeightIntegers::splatBits(int64_t bits) {
+  return lanes.constant(DenseElementsAttr::get(
+      cast<ShapedType>(words.vectorType()), static_cast<int32_t>(bits)));
+}
+
+} // namespace kernels
+} // namespace anabranch

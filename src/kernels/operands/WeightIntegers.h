@@ -1,0 +1,57 @@
+//===- WeightIntegers.h - what a weight of few bits holds -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads the integers, scales and offsets of a weight of 4 or 8 bits
+// (ir/QuantizedWeight.h), for vectors of the columns of the current panel.
+// Vectors behind the last column read other columns, of which nobody reads the
+// sums.
+
+#ifndef ANABRANCH_KERNELS_OPERANDS_WEIGHTINTEGERS_H
+#define ANABRANCH_KERNELS_OPERANDS_WEIGHTINTEGERS_H
+
+#include "kernels/contraction/QuantizedOperand.h"
+#include "kernels/operands/GemmContext.h"
+
+namespace anabranch {
+namespace kernels {
+
+class WeightIntegers {
+public:
+  WeightIntegers(GemmContext &gemm, const QuantizedOperand &weight);
+
+  /// The first column of the vector that begins `place` columns behind that of
+  /// the panel.
+  mlir::Value columnAt(int64_t place);
+
+  /// The four bytes that each column has for a step of depths. Also prefetches
+  /// bytes far ahead.
+  mlir::Value load(mlir::Value step, mlir::Value column);
+
+  /// The integers minus the center, as f32, of a depth within these bytes.
+  mlir::Value number(mlir::Value bytes, int64_t depth);
+
+  /// The same of a depth within the bytes of two steps, as words of bf16, which
+  /// are exact.
+  mlir::Value pairs(mlir::Value low, mlir::Value high, int64_t depth);
+
+  /// Scale and offset of a vector of columns. A null offset means zero.
+  struct Parameters {
+    mlir::Value scale, offset;
+  };
+  Parameters parameters(mlir::Value group, mlir::Value column);
+
+private:
+  GemmContext &gemm;
+  LaneBuilder &lanes;
+  const QuantizedOperand &weight;
+  TypedMemory words, floats;
+
+  int64_t shiftOf(int64_t depth) const;
+  mlir::Value splatBits(int64_t bits);
+  mlir::Value nibblePairs(mlir::Value low, mlir::Value high, int64_t shift);
+};
+
+} // namespace kernels
+} // namespace anabranch
+
+#endif // ANABRANCH_KERNELS_OPERANDS_WEIGHTINTEGERS_H

@@ -1,0 +1,175 @@
+//===- QuantizedAmxKernel.cpp - quantised products by AMX -----------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/quantized/QuantizedAmxKernel.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace kernels {
+namespace {
+
+constexpr int64_t rowBytes = 64, registerBytes = 1024, columnRegisters = 4;
+// The registers: sums of four times 16 columns, the digits, and the weight
+// twice, so that one is loaded while the other is multiplied.
+constexpr int64_t firstSum = 0, left = 4, firstRight = 5, rights = 2;
+// Offsets in the 64 bytes of configuration: bytes in a row of each register,
+// and its rows.
+constexpr int64_t bytesAt = 16, rowsAt = 48;
+
+void call(LaneBuilder &lanes, StringRef name, ValueRange operands) {
+  lanes.builder.create<LLVM::CallIntrinsicOp>(
+      lanes.loc, Type(), ("llvm.x86." + name).str(), operands);
+}
+
+/// The number of a register, as a constant: it is a part of the instruction.
+Value number(LaneBuilder &lanes, int64_t value) {
+  return lanes.constant(lanes.builder.getI8IntegerAttr(value));
+}
+
+Value allocate(LaneBuilder &lanes, int64_t bytes) {
+  OpBuilder &b = lanes.builder;
+  return b.create<LLVM::AllocaOp>(
+      lanes.loc, LLVM::LLVMPointerType::get(b.getContext()), b.getI8Type(),
+      lanes.i64(bytes), /*alignment=*/rowBytes);
+}
+
+} // namespace
+
+int64_t QuantizedAmxKernel::stepsAtOnce() const {
+  return blocking.amxDepths() / context.weight.layout.stepDepths();
+}
+
+void QuantizedAmxKernel::configure(LaneBuilder &lanes) {
+  OpBuilder &b = lanes.builder;
+  SmallVector<int8_t> values(rowBytes, 0);
+  values[0] = 1;
+  auto set = [&](int64_t reg, int64_t width, int64_t rows) {
+    values[bytesAt + 2 * reg] = static_cast<int8_t>(width);
+    values[rowsAt + reg] = static_cast<int8_t>(rows);
+  };
+  int64_t depths = blocking.amxDepths();
+  int64_t rows = blocking.rows * blocking.digits.count;
+  for (int64_t i = 0; i < columnRegisters; ++i)
+    set(firstSum + i, rowBytes, rows);
+  set(left, depths, rows);
+  for (int64_t i = 0; i < rights; ++i)
+    set(firstRight + i, rowBytes, depths / 4);
+  Value sizes = allocate(lanes, rowBytes);
+  auto bytes = VectorType::get({rowBytes}, b.getI8Type());
+  b.create<LLVM::StoreOp>(
+      lanes.loc,
+      lanes.constant(DenseElementsAttr::get(bytes, ArrayRef<int8_t>(values))),
+      sizes);
+  call(lanes, "ldtilecfg", {sizes});
+}
+
+void QuantizedAmxKernel::fill(LaneBuilder &lanes) {
+  OpBuilder &b = lanes.builder;
+  sums = allocate(lanes, columnRegisters * registerBytes);
+  spread = allocate(lanes, columnRegisters * registerBytes);
+  configure(lanes);
+  auto type = VectorType::get({blocking.lanes}, b.getF32Type());
+  Value zero = lanes.constant(cast<TypedAttr>(b.getZeroAttr(type)));
+  for (int64_t at = 0; at < blocking.rows * panelBytes; at += rowBytes)
+    b.create<LLVM::StoreOp>(
+        lanes.loc, zero,
+        bytesBehind(lanes, function.getArgument(Result), lanes.index(at)), 4);
+  lanes.loop(lanes.index(0), lanes.index(context.blocks()), 1,
+             [&](Value block) {
+               for (int64_t i = 0; i < columnRegisters; ++i)
+                 call(lanes, "tilezero", {number(lanes, firstSum + i)});
+               auto [first, end] = stepsOf(lanes, block);
+               lanes.loop(first, end, stepsAtOnce(),
+                          [&](Value step) { addSteps(lanes, step); });
+               scaleSums(lanes, block);
+             });
+  call(lanes, "tilerelease", {});
+}
+
+/// The low nibbles of each step are a row of the register, the high ones the
+/// next row.
+void QuantizedAmxKernel::spreadNibbles(LaneBuilder &lanes, Value line,
+                                       int64_t column) {
+  auto type = VectorType::get({blocking.lanes}, lanes.builder.getI32Type());
+  Value low = splat(lanes, type, 0x0f0f0f0f), four = splat(lanes, type, 4);
+  for (int64_t i = 0; i < stepsAtOnce(); ++i) {
+    Value at = lanes.index(i * panelBytes + column * rowBytes);
+    Value bytes = load(lanes, Packed, lanes.addIndex(line, at), type);
+    Value high = lanes.make<arith::ShRUIOp>(bytes, four);
+    Value rows[] = {lanes.make<arith::AndIOp>(bytes, low),
+                    lanes.make<arith::AndIOp>(high, low)};
+    for (auto [half, row] : llvm::enumerate(rows)) {
+      int64_t to = column * registerBytes + (2 * i + half) * rowBytes;
+      lanes.builder.create<LLVM::StoreOp>(
+          lanes.loc, row, bytesBehind(lanes, spread, lanes.index(to)),
+          rowBytes);
+    }
+  }
+}
+
+/// Adds as many steps as a register has depths.
+void QuantizedAmxKernel::addSteps(LaneBuilder &lanes, Value step) {
+  const ir::QuantizedWeight &layout = context.weight.layout;
+  Value line = lanes.mulIndex(step, lanes.index(panelBytes));
+  for (int64_t i = 0; fetches && i < stepsAtOnce(); ++i)
+    fetch(lanes, lanes.addIndex(line, lanes.index(i * panelBytes)));
+  Value depth = lanes.mulIndex(step, lanes.index(layout.stepDepths()));
+  call(lanes, "tileloadd64",
+       {number(lanes, left),
+        bytesBehind(lanes, function.getArgument(Digits), depth),
+        lanes.i64(context.digitBytes())});
+  bool isSpread = layout.bits == 4;
+  for (int64_t i = 0; i < columnRegisters; ++i) {
+    if (isSpread)
+      spreadNibbles(lanes, line, i);
+    Value from =
+        isSpread ? bytesBehind(lanes, spread, lanes.index(i * registerBytes))
+                 : bytesBehind(lanes, function.getArgument(Packed),
+                               lanes.addIndex(line, lanes.index(i * rowBytes)));
+    Value right = number(lanes, firstRight + i % rights);
+    call(lanes, "tileloadd64",
+         {right, from, lanes.i64(isSpread ? rowBytes : panelBytes)});
+    // Multiplies signed digits by unsigned integers.
+    call(lanes, "tdpbsud",
+         {number(lanes, firstSum + i), number(lanes, left), right});
+  }
+}
+
+/// Scales a block's sums and adds them to the results.
+void QuantizedAmxKernel::scaleSums(LaneBuilder &lanes, Value block) {
+  OpBuilder &b = lanes.builder;
+  auto integers = VectorType::get({blocking.lanes}, b.getI32Type());
+  auto floats = VectorType::get({blocking.lanes}, b.getF32Type());
+  int64_t count = blocking.digits.count;
+  for (int64_t i = 0; i < columnRegisters; ++i)
+    call(lanes, "tilestored64",
+         {number(lanes, firstSum + i),
+          bytesBehind(lanes, sums, lanes.index(i * registerBytes)),
+          lanes.i64(rowBytes)});
+  for (int64_t i = 0; i < columnRegisters; ++i) {
+    Parameters columns = parameters(lanes, block, i);
+    for (int64_t row = 0; row < blocking.rows; ++row) {
+      SmallVector<Value> digits;
+      for (int64_t digit = 0; digit < count; ++digit) {
+        int64_t at = i * registerBytes + (row * count + digit) * rowBytes;
+        Value sum = b.create<LLVM::LoadOp>(
+            lanes.loc, integers, bytesBehind(lanes, sums, lanes.index(at)),
+            rowBytes);
+        digits.push_back(lanes.make<arith::AddIOp>(
+            sum, compensationOf(lanes, block, row, digit)));
+      }
+      Value at = bytesBehind(lanes, function.getArgument(Result),
+                             lanes.index(row * panelBytes + i * rowBytes));
+      Value result = b.create<LLVM::LoadOp>(lanes.loc, floats, at, 4);
+      result = addScaled(lanes, block, row, digits, columns, result);
+      b.create<LLVM::StoreOp>(lanes.loc, result, at, 4);
+    }
+  }
+}
+
+} // namespace kernels
+} // namespace anabranch

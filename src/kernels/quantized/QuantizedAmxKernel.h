@@ -1,0 +1,34 @@
+//===- QuantizedAmxKernel.h - quantised products by AMX ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef ANABRANCH_KERNELS_QUANTIZED_QUANTIZEDAMXKERNEL_H
+#define ANABRANCH_KERNELS_QUANTIZED_QUANTIZEDAMXKERNEL_H
+
+#include "kernels/quantized/QuantizedFunction.h"
+
+namespace anabranch {
+namespace kernels {
+
+/// Accumulates in AMX registers. The left register has the digits of all rows.
+/// Four registers of sums have the columns of a panel. Bytes of the weight have
+/// the layout of the right register; nibbles are spread in memory first.
+class QuantizedAmxKernel final : public QuantizedFunction {
+public:
+  using QuantizedFunction::QuantizedFunction;
+
+private:
+  /// Memory of the function: sums and spread nibbles, one register each.
+  mlir::Value sums, spread;
+
+  void fill(LaneBuilder &lanes) override;
+  void configure(LaneBuilder &lanes);
+  void addSteps(LaneBuilder &lanes, mlir::Value step);
+  void spreadNibbles(LaneBuilder &lanes, mlir::Value line, int64_t column);
+  void scaleSums(LaneBuilder &lanes, mlir::Value block);
+  int64_t stepsAtOnce() const;
+};
+
+} // namespace kernels
+} // namespace anabranch
+
+#endif // ANABRANCH_KERNELS_QUANTIZED_QUANTIZEDAMXKERNEL_H

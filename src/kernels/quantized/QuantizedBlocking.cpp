@@ -1,0 +1,181 @@
+//===- QuantizedBlocking.cpp - how a quantised product is cut up ----------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/quantized/QuantizedBlocking.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace anabranch {
+namespace kernels {
+namespace {
+
+using ir::QuantizedWeight;
+
+int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+bool hasDots(const native::TargetInfo &target) {
+  return target.has(native::Multiply::DotInt8);
+}
+
+bool readsBytes(const QuantizedOperand &weight) {
+  return weight.layout.left != QuantizedWeight::Left::Exact;
+}
+
+bool hasOneByte(const QuantizedOperand &weight,
+                const native::TargetInfo &target) {
+  return hasDots(target) && readsBytes(weight);
+}
+
+bool hasFewRows(const Contraction &contraction) {
+  auto rows = contraction.knownSize(contraction.rows);
+  return rows && *rows <= mostQuantizedRows;
+}
+
+/// As many digits as the left operand's type has precision, or as the weight's
+/// mark allows. vpmaddwd multiplies 16 bits as fast as 8.
+DigitFormat chooseDigits(const Contraction &contraction,
+                         const QuantizedOperand &weight,
+                         const native::TargetInfo &target) {
+  if (hasOneByte(weight, target))
+    return DigitFormat{1, 8, 1, 127};
+  bool isNarrow = contraction.left.cast || readsBytes(weight);
+  if (hasDots(target))
+    return isNarrow ? DigitFormat{2, 8, 1, 32630}
+                    : DigitFormat{3, 8, 1, 8355000};
+  return isNarrow ? DigitFormat{1, 16, 2, 32760}
+                  : DigitFormat{2, 12, 2, 8386000};
+}
+
+/// Depths that share a scale: few enough that 32-bit sums hold the products of
+/// two bytes by two, and all in one group of the weight.
+int64_t chooseDepth(const QuantizedOperand &weight) {
+  int64_t depth = 256;
+  if (weight.layout.group == weight.depths)
+    return depth;
+  while (weight.layout.group % depth != 0)
+    depth /= 2;
+  return depth;
+}
+
+/// Equal blocks of rows, with as many vectors side by side as registers hold.
+/// If there is one digit, a vector of the weight is used by more rows.
+void chooseBlock(QuantizedBlocking &blocking, int64_t rows,
+                 const native::TargetInfo &target) {
+  int64_t most = (target.avx512 ? 24 : 10) / blocking.digits.count;
+  int64_t mostRows = target.avx512 ? 8 : 4;
+  if (blocking.hasOwnDigits)
+    mostRows = most / 2;
+  int64_t blocks = ceilDiv(rows, std::min(most, mostRows));
+  blocking.rows = ceilDiv(rows, blocks);
+  blocking.vectors = 4;
+  while (blocking.vectors > 1 && blocking.rows * blocking.vectors > most)
+    blocking.vectors /= 2;
+}
+
+/// AMX multiplies the digits of several rows at once, if each block has equally
+/// many depths for a register.
+void chooseAmx(QuantizedBlocking &blocking, const QuantizedOperand &weight,
+               int64_t rows, const native::TargetInfo &target) {
+  constexpr int64_t rowsToGain = 3, registerRows = 16;
+  blocking.usesAmx =
+      target.amxInt8 && blocking.dots && rows >= rowsToGain &&
+      QuantizedWeight::paddedDepths(weight.depths) % blocking.amxDepths() == 0;
+  if (!blocking.usesAmx)
+    return;
+  int64_t most = registerRows / blocking.digits.count;
+  blocking.rows = ceilDiv(rows, ceilDiv(rows, most));
+  blocking.vectors = QuantizedWeight::panelColumns / blocking.lanes;
+}
+
+constexpr int64_t enoughTiles = 16;
+
+/// Each worker computes the digits of all rows again. So a tile has enough
+/// columns that this costs little, unless workers would be idle.
+int64_t choosePanelsPerTile(int64_t panels) {
+  constexpr int64_t mostPanels = 16;
+  return std::clamp<int64_t>(panels / enoughTiles, 1, mostPanels);
+}
+
+/// Blocks of rows whose digits a part of the second cache holds.
+int64_t mostBlocksPerTile(const QuantizedBlocking &blocking,
+                          const QuantizedOperand &weight,
+                          const native::TargetInfo &target) {
+  constexpr int64_t mostRows = 144, part = 3;
+  int64_t fit = target.model.l2Bytes / part /
+                QuantizedWeight::paddedDepths(weight.depths);
+  return std::max<int64_t>(std::min(fit, mostRows) / blocking.rows, 1);
+}
+
+/// A tile that computes the digits of its rows has many columns: digits cost
+/// about as much as a panel. But workers must not be idle: a product of few
+/// columns is cut into more strips of rows.
+void chooseStrips(QuantizedBlocking &blocking, const QuantizedOperand &weight,
+                  int64_t rows, const native::TargetInfo &target) {
+  constexpr int64_t fewTiles = 4;
+  int64_t panels = QuantizedWeight::panels(weight.columns);
+  int64_t blocks = ceilDiv(rows, blocking.rows);
+  int64_t strips = ceilDiv(blocks, mostBlocksPerTile(blocking, weight, target));
+  auto groupsOf = [&](int64_t leastPanels) {
+    return std::clamp<int64_t>(panels / leastPanels, 1,
+                               ceilDiv(enoughTiles, strips));
+  };
+  int64_t groups = groupsOf(16);
+  if (strips * groups < fewTiles)
+    groups = groupsOf(8);
+  if (strips * groups < fewTiles)
+    strips = std::min(blocks, ceilDiv(fewTiles, groups));
+  blocking.gemm.rowsPerTile = ceilDiv(blocks, strips) * blocking.rows;
+  blocking.gemm.panelsPerTile = ceilDiv(panels, groups);
+}
+
+} // namespace
+
+QuantizedBlocking QuantizedBlocking::choose(const Contraction &contraction,
+                                            const QuantizedOperand &weight,
+                                            const native::TargetInfo &target) {
+  std::optional<int64_t> known = contraction.knownSize(contraction.rows);
+  QuantizedBlocking blocking;
+  blocking.lanes = target.lanes(32);
+  blocking.dots = hasDots(target);
+  blocking.digits = chooseDigits(contraction, weight, target);
+  blocking.depth = chooseDepth(weight);
+  blocking.hasOwnDigits = !hasFewRows(contraction);
+  constexpr int64_t usualRows = 512;
+  int64_t rows = std::max<int64_t>(known.value_or(usualRows), 1);
+  chooseBlock(blocking, rows, target);
+  chooseAmx(blocking, weight, rows, target);
+  GemmBlocking &gemm = blocking.gemm;
+  gemm.lanes = blocking.lanes;
+  gemm.rows = blocking.rows;
+  gemm.vectors = QuantizedWeight::panelColumns / blocking.lanes;
+  gemm.depth = QuantizedWeight::paddedDepths(weight.depths);
+  gemm.packLeft = false;
+  if (blocking.hasOwnDigits) {
+    chooseStrips(blocking, weight, rows, target);
+  } else {
+    gemm.rowsPerTile = rows;
+    gemm.panelsPerTile =
+        choosePanelsPerTile(QuantizedWeight::panels(weight.columns));
+  }
+  gemm.right = GemmBlocking::Right::Prepacked;
+  gemm.panelWidth = QuantizedWeight::panelColumns;
+  gemm.rightElement = contraction.element;
+  return blocking;
+}
+
+bool hasQuantizedRows(const Contraction &contraction,
+                      const QuantizedOperand &weight,
+                      const native::TargetInfo &target) {
+  return hasFewRows(contraction) || hasOneByte(weight, target);
+}
+
+bool wantsQuantizedWeight(const Contraction &contraction,
+                          const native::TargetInfo &target) {
+  return target.avx2 && target.fma && contraction.element.isF32() &&
+         contraction.batch.empty();
+}
+
+} // namespace kernels
+} // namespace anabranch

@@ -1,0 +1,207 @@
+//===- QuantizedKernel.cpp - the choice of quantised products -------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/quantized/QuantizedKernel.h"
+
+#include "kernels/gemm/GemmEpilogue.h"
+#include "kernels/gemm/GemmFootprint.h"
+#include "kernels/quantized/LeftDigits.h"
+#include "kernels/quantized/QuantizedAmxKernel.h"
+#include "kernels/quantized/QuantizedMicroKernel.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace kernels {
+namespace {
+
+using ir::QuantizedWeight;
+
+constexpr int64_t panelBytes = QuantizedWeight::panelColumns * 4;
+
+/// Emits a tile: some rows times some panels of columns.
+class TileEmitter {
+public:
+  TileEmitter(QuantizedContext &context, Value scratch)
+      : context(context), gemm(context.gemm), lanes(gemm.lanes),
+        results(scratch),
+        left(context,
+             bytesBehind(lanes, scratch, lanes.index(resultBytes(context)))),
+        epilogue(gemm) {}
+
+  static int64_t resultBytes(const QuantizedContext &context) {
+    return context.blocking.rows * panelBytes;
+  }
+
+  /// What all tiles of a launch read, if these share digits.
+  void emitSetup() { left.make(lanes.index(0), lanes.index(context.rows())); }
+
+  void emit() {
+    if (context.blocking.hasOwnDigits)
+      left.make(gemm.tile.firstRow, gemm.tile.endRow);
+    lanes.loop(gemm.tile.firstPanel, gemm.tile.endPanel, 1, [&](Value panel) {
+      gemm.enterPanel(panel);
+      lanes.loop(gemm.tile.firstRow, gemm.tile.endRow, context.blocking.rows,
+                 [&](Value row) { multiplyRows(panel, row); });
+    });
+  }
+
+private:
+  QuantizedContext &context;
+  GemmContext &gemm;
+  LaneBuilder &lanes;
+  Value results;
+  LeftDigits left;
+  GemmEpilogue epilogue;
+  func::FuncOp fetching, plain;
+
+  /// Multiplies a block of rows. If too few rows are left, the last block
+  /// begins earlier, and stores only its own rows. The scratch memory has rows
+  /// for a block also where the tile has fewer.
+  void multiplyRows(Value panel, Value row) {
+    const QuantizedBlocking &blocking = context.blocking;
+    Value first = gemm.tile.firstRow, rows = lanes.index(blocking.rows);
+    Value last =
+        lanes.subIndex(lanes.make<arith::MaxUIOp>(gemm.tile.endRow,
+                                                  lanes.addIndex(first, rows)),
+                       rows);
+    Value start = lanes.minIndex(row, last);
+    int64_t vectors = QuantizedWeight::panelColumns / blocking.lanes;
+    for (int64_t j = 0; j < vectors; j += blocking.vectors)
+      multiply(panel, lanes.subIndex(start, first), j);
+    Value skipped =
+        lanes.mulIndex(lanes.subIndex(row, start), lanes.index(panelBytes));
+    Value end = lanes.minIndex(lanes.addIndex(row, rows), gemm.tile.endRow);
+    epilogue.emit(row, end, bytesBehind(lanes, results, skipped));
+  }
+
+  /// Multiplies a block of rows, counted in the tile, by a block of columns.
+  void multiply(Value panel, Value row, int64_t vector) {
+    const QuantizedOperand &weight = context.weight;
+    int64_t blocks = context.blocks(), digits = context.blocking.digits.count;
+    auto ofRow = [&](Value from, int64_t bytes) {
+      return bytesBehind(lanes, from, lanes.mulIndex(row, lanes.index(bytes)));
+    };
+    // `rows` rows of a panel's columns, from a vector of columns on.
+    auto ofPanel = [&](unsigned argument, int64_t rows, int64_t elementBytes) {
+      int64_t bytes = rows * QuantizedWeight::panelColumns * elementBytes;
+      Value at = lanes.addIndex(
+          lanes.mulIndex(panel, lanes.index(bytes)),
+          lanes.index(vector * context.blocking.lanes * elementBytes));
+      return bytesBehind(lanes, gemm.function.argument(argument).pointer, at);
+    };
+    auto parameters = [&](unsigned argument, Type element) {
+      return ofPanel(argument, weight.layout.groups(weight.depths),
+                     element.getIntOrFloatBitWidth() / 8);
+    };
+    SmallVector<Value> arguments = {
+        ofRow(left.digits, context.rowBytes()),
+        ofRow(left.scales, blocks * 4),
+        ofRow(left.sums, blocks * 4),
+        ofRow(left.compensation, digits * blocks * 4),
+        ofPanel(weight.packed, weight.layout.steps(weight.depths), 4),
+        parameters(weight.scale, weight.scaleElement),
+        parameters(weight.offset.value_or(weight.scale), weight.offsetElement),
+        bytesBehind(lanes, results,
+                    lanes.index(vector * context.blocking.lanes * 4))};
+    // Many rows use the panel, so that its first read from memory hardly
+    // counts.
+    bool fetches = vector == 0 && !context.blocking.hasOwnDigits;
+    lanes.builder.create<func::CallOp>(lanes.loc, function(fetches), arguments);
+  }
+
+  func::FuncOp function(bool fetches) {
+    func::FuncOp &made = fetches ? fetching : plain;
+    if (made)
+      return made;
+    func::FuncOp source = gemm.function.source;
+    std::string name =
+        (source.getName() + (fetches ? "_block" : "_rest")).str();
+    OpBuilder &b = lanes.builder;
+    if (context.blocking.usesAmx)
+      return made =
+                 QuantizedAmxKernel(context).create(b, source, name, fetches);
+    return made =
+               QuantizedMicroKernel(context).create(b, source, name, fetches);
+  }
+};
+
+/// The product and its weight. None, and why, if the kernel has no such
+/// product.
+struct Match {
+  Contraction contraction;
+  QuantizedOperand weight;
+
+  static std::optional<Match> find(func::FuncOp kernel,
+                                   const native::TargetInfo &target,
+                                   std::string &why) {
+    auto contraction = Contraction::find(kernel, why);
+    if (!contraction)
+      return std::nullopt;
+    auto weight = QuantizedOperand::find(*contraction, why);
+    if (!weight)
+      return std::nullopt;
+    if (!wantsQuantizedWeight(*contraction, target) ||
+        !hasQuantizedRows(*contraction, *weight, target)) {
+      why = "panels of floats suit so many rows better";
+      return std::nullopt;
+    }
+    return Match{std::move(*contraction), *weight};
+  }
+};
+
+std::optional<std::string> refusal(func::FuncOp kernel,
+                                   const native::TargetInfo &target) {
+  std::string why;
+  if (!Match::find(kernel, target, why))
+    return why;
+  return std::nullopt;
+}
+
+LogicalResult emit(KernelShell &shell) {
+  std::string why;
+  std::optional<Match> match = Match::find(shell.source, shell.target, why);
+  if (!match)
+    return shell.source.emitError(why);
+  const Contraction &contraction = match->contraction;
+  QuantizedBlocking blocking =
+      QuantizedBlocking::choose(contraction, match->weight, shell.target);
+  using Setup = llvm::function_ref<void(KernelShell::TileBody &)>;
+  auto setup = [&](KernelShell::TileBody &body) {
+    GemmContext gemm(contraction, blocking.gemm, body.function);
+    gemm.evaluator = &body.evaluator;
+    QuantizedContext context{gemm, match->weight, blocking};
+    TileEmitter(context, body.scratch).emitSetup();
+  };
+  return shell.emit(
+      [&](KernelShell::TileBody &body) {
+        GemmContext gemm(contraction, blocking.gemm, body.function);
+        gemm.evaluator = &body.evaluator;
+        gemm.enterTile(body.tile);
+        QuantizedContext context{gemm, match->weight, blocking};
+        TileEmitter(context, body.scratch).emit();
+      },
+      [&](KernelFunction &function) {
+        GemmContext gemm(contraction, blocking.gemm, function);
+        QuantizedContext context{gemm, match->weight, blocking};
+        int64_t bytes = TileEmitter::resultBytes(context) +
+                        LeftDigits::scratchBytes(context);
+        return KernelShell::Plan{gemm.tileCount(), function.lanes.index(bytes)};
+      },
+      [&](KernelShell::FootprintBody &body) {
+        GemmContext gemm(contraction, blocking.gemm, body.function);
+        TileFootprint footprint(body.function);
+        addGemmFootprint(gemm, footprint, body.tile);
+        footprint.store(body.footprints);
+      },
+      blocking.hasOwnDigits ? Setup() : Setup(setup));
+}
+
+} // namespace
+
+const KernelChoice quantizedKernel{"quantized contraction", refusal, emit};
+
+} // namespace kernels
+} // namespace anabranch

@@ -1,0 +1,336 @@
+//===- QuantizedTest.cpp - products with weights of few bits --------------===//
+// SPDX-License-Identifier: Apache-2.0
+//
+// Compares products with float64, for each way to multiply a weight of few
+// bits: digits in vectors and in AMX registers, panels of floats, and parts
+// times integers in AMX registers.
+
+#include "kernels/gemm/GemmKernel.h"
+#include "kernels/quantized/QuantizedBlocking.h"
+#include "kernels/quantized/QuantizedKernel.h"
+#include "support/kernels/AmxEmulation.h"
+#include "support/kernels/CompiledCase.h"
+#include "support/kernels/GemmCase.h"
+#include "support/kernels/GemmNumbers.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+using namespace anabranch::kernels;
+
+namespace {
+
+using Left = anabranch::ir::QuantizedWeight::Left;
+
+/// A product [m, k] x [n, k]. A group of zero means the whole depth.
+struct WeightCase {
+  const char *name;
+  int64_t m, n, k, bits, group;
+  bool hasOffset = false;
+  const char *scaleType = "f32";
+  /// The given part of the blocking, as text of BlockingParameters.
+  const char *blocking = "";
+  Left left = Left::Exact;
+
+  int64_t depths() const { return group ? group : k; }
+  int64_t stepDepths() const { return bits == 4 ? 8 : 4; }
+  int64_t panels() const { return (n + 63) / 64; }
+  int64_t steps() const { return (k + 15) / 16 * 16 / stepDepths(); }
+  int64_t groups() const { return (k + depths() - 1) / depths(); }
+  int64_t center() const { return hasOffset ? 0 : bits == 4 ? 7 : 128; }
+};
+
+std::string textOf(const WeightCase &c) {
+  std::string text = R"mlir(
+func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES) -> RESULT
+    attributes {anabranch.kernel, anabranch.blocking = "GIVEN"} {
+  %space = tensor.empty() : WEIGHT
+  %weight = linalg.generic {
+      indexing_maps = [affine_map<(n, k) -> (n, k)>],
+      iterator_types = ["parallel", "parallel"]}
+      outs(%space : WEIGHT)
+      attrs = {anabranch.quantized_weight = array<i64: BITS, GROUP, CENTER, ROLE>} {
+  ^bb0(%out: f32):
+    %n = linalg.index 0 : index
+    %k = linalg.index 1 : index
+    %c64 = arith.constant 64 : index
+    %c4 = arith.constant 4 : index
+    %step = arith.constant STEP : index
+    %parts = arith.constant PARTS : index
+    %group = arith.constant GROUP : index
+    %panel = arith.divui %n, %c64 : index
+    %column = arith.remui %n, %c64 : index
+    %line = arith.divui %k, %step : index
+    %place = arith.remui %k, %c4 : index
+    %byte = tensor.extract %q[%panel, %line, %column, %place] : PACKED
+    %wide = arith.extui %byte : i8 to i32
+    %word = arith.divui %k, %c4 : index
+    %half = arith.remui %word, %parts : index
+    %far = arith.muli %half, %c4 : index
+    %shift = arith.index_cast %far : index to i32
+    %low = arith.shrui %wide, %shift : i32
+    %mask = arith.constant MASK : i32
+    %integer = arith.andi %low, %mask : i32
+    %center = arith.constant CENTER : i32
+    %difference = arith.subi %integer, %center : i32
+    %number = arith.sitofp %difference : i32 to f32
+    %row = arith.divui %k, %group : index
+    %given = tensor.extract %s[%panel, %row, %column] : SCALES
+    %scale = EXTEND %given : TYPE to f32
+    %w = arith.mulf %number, %scale : f32
+    OFFSET
+  } -> WEIGHT
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : RESULT
+  %init = linalg.fill ins(%zero : f32) outs(%empty : RESULT) -> RESULT
+  %result = linalg.generic {
+      indexing_maps = [affine_map<(m, n, k) -> (m, k)>,
+                       affine_map<(m, n, k) -> (n, k)>,
+                       affine_map<(m, n, k) -> (m, n)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %weight : LEFT, WEIGHT) outs(%init : RESULT) {
+  ^bb0(%a: f32, %b: f32, %t: f32):
+    %p = arith.mulf %a, %b : f32
+    %u = arith.addf %t, %p : f32
+    linalg.yield %u : f32
+  } -> RESULT
+  return %result : RESULT
+})mlir";
+  auto number = [](int64_t value) { return std::to_string(value); };
+  auto tensor = [&](std::initializer_list<int64_t> sizes,
+                    const std::string &type) {
+    std::string shape = "tensor<";
+    for (int64_t size : sizes)
+      shape += number(size) + "x";
+    return shape + type + ">";
+  };
+  replaceAll(text, "OFFSET",
+             c.hasOffset
+                 ? "%second = tensor.extract %o[%panel, %row, %column] : "
+                   "SCALES\n    %added = EXTEND %second : TYPE to f32\n"
+                   "    %v = arith.addf %w, %added : f32\n"
+                   "    linalg.yield %v : f32"
+                 : "linalg.yield %w : f32");
+  if (std::string(c.scaleType) == "f32") {
+    replaceAll(text, "%scale = EXTEND %given : TYPE to f32\n    ", "");
+    replaceAll(text, "%number, %scale", "%number, %given");
+    replaceAll(text, "%added = EXTEND %second : TYPE to f32\n    ", "");
+    replaceAll(text, "%w, %added", "%w, %second");
+  }
+  replaceAll(text, "EXTEND", "arith.extf");
+  replaceAll(text, "GIVEN", c.blocking);
+  replaceAll(text, "PACKED", tensor({c.panels(), c.steps(), 64, 4}, "i8"));
+  replaceAll(text, "SCALES", tensor({c.panels(), c.groups(), 64}, c.scaleType));
+  replaceAll(text, "ROLE", number(static_cast<int64_t>(c.left)));
+  replaceAll(text, "LEFT", tensor({c.m, c.k}, "f32"));
+  replaceAll(text, "RESULT", tensor({c.m, c.n}, "f32"));
+  replaceAll(text, "WEIGHT", tensor({c.n, c.k}, "f32"));
+  replaceAll(text, "BITS", number(c.bits));
+  replaceAll(text, "GROUP", number(c.depths()));
+  replaceAll(text, "CENTER", number(c.center()));
+  replaceAll(text, "STEP", number(c.stepDepths()));
+  replaceAll(text, "PARTS", number(c.bits == 4 ? 2 : 1));
+  replaceAll(text, "MASK", number(c.bits == 4 ? 15 : 255));
+  replaceAll(text, "TYPE", c.scaleType);
+  return text;
+}
+
+/// The operands of a product, and the sums that a kernel made of them.
+struct Product {
+  WeightCase c;
+  Numbers left, scale, offset;
+  std::vector<char> packed;
+  std::vector<float> sums;
+
+  explicit Product(const WeightCase &c)
+      : c(c), left(leftOf(c)), scale(Numbers::reals(scales(), c.scaleType, 2)),
+        offset(Numbers::reals(scales(), c.scaleType, 3)),
+        packed(c.panels() * c.steps() * 64 * 4), sums(c.m * c.n) {
+    std::mt19937 random(4);
+    for (char &byte : packed)
+      byte = static_cast<char>(random());
+  }
+
+  static Numbers leftOf(const WeightCase &c) {
+    if (c.left != Left::Bytes)
+      return Numbers::reals(c.m * c.k, "f32", 1);
+    Numbers numbers;
+    for (double byte : Numbers(c.m * c.k, "i8", 1).values)
+      numbers.append("f32", byte);
+    return numbers;
+  }
+
+  size_t scales() const { return c.panels() * c.groups() * 64; }
+
+  /// The place of the scale and the offset of a weight.
+  int64_t at(int64_t n, int64_t k) const {
+    return (n / 64 * c.groups() + k / c.depths()) * 64 + n % 64;
+  }
+
+  double weight(int64_t n, int64_t k) const {
+    int64_t line = (n / 64 * c.steps() + k / c.stepDepths()) * 64 + n % 64;
+    auto byte = static_cast<uint8_t>(packed[line * 4 + k % 4]);
+    int64_t integer = c.bits == 8 ? byte : byte >> (k / 4 % 2 * 4) & 15;
+    return double(integer - c.center()) * scale.values[at(n, k)] + added(n, k);
+  }
+
+  double added(int64_t n, int64_t k) const {
+    return c.hasOffset ? offset.values[at(n, k)] : 0;
+  }
+
+  /// Runs a kernel whose buffers all lie beside a guard page. False if this
+  /// processor cannot run it.
+  bool run(const KernelLibrary &library, const native::TargetInfo &target,
+           GuardedMemory::Side side) {
+    auto emulation = AmxEmulation::of(target);
+    if (!target.runsHere() && !emulation)
+      return false;
+    Guarded x(left.bytes, side), q(packed, side), s(scale.bytes, side),
+        o(offset.bytes, side);
+    GuardedMemory result(sums.size() * sizeof(float), side);
+    EXPECT_EQ(library.run(
+                  "product",
+                  {x.data(), q.data(), s.data(), o.data(), result.data()}, {}),
+              0);
+    EXPECT_TRUE(result.surroundingsAreIntact());
+    std::memcpy(sums.data(), result.data(), result.size());
+    return true;
+  }
+
+  /// How far each element of a row of the left operand may be rounded: half the
+  /// distance of the numbers of its scale.
+  std::vector<double> rounding(int64_t m) const {
+    std::vector<double> found(c.k);
+    // A scale has at most 256 depths, all in a group.
+    int64_t most = std::min<int64_t>(c.depths(), 256);
+    for (int64_t first = 0; c.left == Left::Rounded && first < c.k;
+         first += most) {
+      int64_t end = std::min(first + most, c.k);
+      double largest = 0;
+      for (int64_t k = first; k < end; ++k)
+        largest = std::max(largest, std::fabs(left.values[m * c.k + k]));
+      std::fill(found.begin() + first, found.begin() + end, largest / 127 / 2);
+    }
+    return found;
+  }
+
+  /// Compares each sum with f64. A sum's error grows with the sizes of its
+  /// products, and with those of scaled integers that an offset cancels.
+  void expectSums() const {
+    constexpr double unitRoundoff = 0x1p-24;
+    for (int64_t m = 0; m < c.m; ++m) {
+      std::vector<double> moved = rounding(m);
+      for (int64_t n = 0; n < c.n; ++n) {
+        double exact = 0, size = 0, rounded = 0;
+        for (int64_t k = 0; k < c.k; ++k) {
+          double x = left.values[m * c.k + k], w = weight(n, k);
+          exact += x * w;
+          size += std::fabs(x) * (std::fabs(w) + 2 * std::fabs(added(n, k)));
+          rounded += moved[k] * std::fabs(w);
+        }
+        ASSERT_LE(std::fabs(sums[m * c.n + n] - exact),
+                  (8 + 2 * std::sqrt(double(c.k))) * unitRoundoff * size +
+                      rounded * (1 + 0x1p-16))
+            << m << ", " << n;
+      }
+    }
+  }
+};
+
+class QuantizedTest : public testing::TestWithParam<TargetAndCase<WeightCase>> {
+protected:
+  const WeightCase c = std::get<1>(GetParam());
+  const native::TargetInfo target =
+      llvm::cantFail(native::TargetInfo::get(std::get<0>(GetParam())));
+
+  const KernelChoice &choice() const {
+    bool readsBytes =
+        c.left != Left::Exact && target.has(native::Multiply::DotInt8);
+    return c.m <= mostQuantizedRows || readsBytes ? quantizedKernel
+                                                  : gemmKernel;
+  }
+};
+
+TEST_P(QuantizedTest, SumsAreAsExactAsOfF32) {
+  auto library = compileCase(choice(), textOf(c), target);
+  ASSERT_TRUE(library);
+  for (auto side : {GuardedMemory::Side::End, GuardedMemory::Side::Begin}) {
+    Product product(c);
+    if (!product.run(*library, target, side))
+      GTEST_SKIP() << "this processor cannot run the target's code";
+    product.expectSums();
+  }
+}
+
+TEST_P(QuantizedTest, RowsOfNoNumbersLeaveTheOthers) {
+  Product product(c);
+  if (c.m < 4 || c.left == Left::Bytes)
+    GTEST_SKIP() << "needs four rows of floats";
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr double largest = std::numeric_limits<float>::max();
+  product.left.set(c.k / 2, "f32", infinity);
+  product.left.set(2 * c.k - 1, "f32", std::nan(""));
+  for (int64_t k = 0; k < c.k; ++k)
+    product.left.set(2 * c.k + k, "f32", 0);
+  product.left.set(2 * c.k, "f32", largest / 4096);
+  auto library = compileCase(choice(), textOf(c), target);
+  ASSERT_TRUE(library);
+  if (!product.run(*library, target, GuardedMemory::Side::End))
+    GTEST_SKIP() << "this processor cannot run the target's code";
+  for (int64_t n = 0; n < c.n; ++n) {
+    EXPECT_FALSE(std::isfinite(product.sums[n]) &&
+                 product.weight(n, c.k / 2) != 0);
+    EXPECT_TRUE(std::isnan(product.sums[c.n + n]));
+  }
+  // The other rows are compared; the first two have no exact sums.
+  for (int64_t row : {0, 1})
+    for (int64_t k = 0; k < c.k; ++k)
+      product.left.set(row * c.k + k, "f32", 0);
+  std::fill_n(product.sums.begin(), 2 * c.n, 0.0F);
+  product.expectSums();
+}
+
+const WeightCase cases[] = {
+    {"one", 1, 1, 32, 4, 32},
+    {"row_of_bytes", 1, 130, 96, 8, 32},
+    {"few_rows", 5, 70, 128, 4, 32, true},
+    {"few_rows_of_bytes", 7, 70, 64, 8, 64, true, "f16"},
+    {"rows_32", 32, 65, 256, 4, 64, false, "bf16"},
+    {"rows_33", 33, 70, 64, 4, 32},
+    {"rows_33_of_bytes", 33, 70, 64, 8, 32, true},
+    {"rows_48", 48, 130, 96, 4, 32, true, "f16"},
+    {"rows_129", 129, 64, 128, 4, 64, true},
+    {"rows_129_of_bytes", 129, 40, 128, 8, 128, false, "f16"},
+    {"one_scale", 40, 70, 130, 4, 0, true},
+    {"one_scale_of_bytes", 40, 70, 50, 8, 0},
+    {"short", 35, 20, 10, 8, 0, true},
+    {"groups_of_16", 40, 33, 48, 4, 16},
+    {"deep", 34, 33, 2048, 4, 128, true},
+    {"deep_one_scale", 34, 33, 2050, 8, 0, true},
+    {"blocks_of_depth", 50, 170, 256, 4, 32, true, "f32",
+     "depth=64,panels_per_tile=3,rows_per_tile=32"},
+    {"blocks_of_one_scale", 50, 40, 200, 8, 0, true, "f32", "depth=64"},
+    {"rounded_row", 1, 130, 96, 4, 32, false, "f32", "", Left::Rounded},
+    {"rounded_rows", 13, 70, 320, 8, 64, true, "f16", "", Left::Rounded},
+    {"rounded_32", 32, 65, 256, 4, 64, false, "bf16", "", Left::Rounded},
+    {"rounded_33", 33, 70, 64, 4, 32, true, "f32", "", Left::Rounded},
+    {"rounded_95", 95, 200, 100, 8, 0, true, "f32", "", Left::Rounded},
+    {"rounded_tiles", 301, 70, 1026, 8, 0, false, "f16", "", Left::Rounded},
+    {"rounded_groups", 150, 70, 2048, 4, 32, true, "f16", "", Left::Rounded},
+    {"rounded_short", 40, 20, 10, 4, 0, true, "f32", "", Left::Rounded},
+    {"bytes_row", 1, 130, 96, 4, 32, true, "f32", "", Left::Bytes},
+    {"bytes_rows", 13, 70, 320, 8, 64, true, "f16", "", Left::Bytes},
+    {"bytes_33", 33, 70, 64, 4, 32, false, "f32", "", Left::Bytes},
+    {"bytes_one_scale", 95, 200, 100, 8, 0, true, "f32", "", Left::Bytes},
+    {"bytes_groups", 150, 70, 2048, 4, 32, true, "f16", "", Left::Bytes},
+    {"bytes_short", 40, 20, 10, 4, 0, false, "f32", "", Left::Bytes},
+};
+
+INSTANTIATE_TEST_SUITE_P(Cases, QuantizedTest,
+                         testing::Combine(testing::Values("avx2", "avx512vnni",
+                                                          "amx"),
+                                          testing::ValuesIn(cases)),
+                         caseName<WeightCase>);
+
+} // namespace

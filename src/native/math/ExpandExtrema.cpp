@@ -1,0 +1,71 @@
+//===- ExpandExtrema.cpp - maxima and minima of floats --------------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "native/math/ExpandExtrema.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace native {
+
+/// Whether the value is a constant without NaN.
+static bool isOrdered(Value value) {
+  DenseFPElementsAttr elements;
+  APFloat number(0.0);
+  if (matchPattern(value, m_Constant(&elements)) && elements.isSplat())
+    number = elements.getSplatValue<APFloat>();
+  else if (!matchPattern(value, m_ConstantFloat(&number)))
+    return false;
+  return !number.isNaN();
+}
+
+static Value quietNan(OpBuilder &builder, Location loc, Type type) {
+  auto element = cast<FloatType>(getElementTypeOrSelf(type));
+  TypedAttr nan = builder.getFloatAttr(
+      element, APFloat::getQNaN(element.getFloatSemantics()));
+  if (auto shape = dyn_cast<VectorType>(type))
+    nan = DenseElementsAttr::get(shape, Attribute(nan));
+  return builder.create<arith::ConstantOp>(loc, nan);
+}
+
+/// One vmaxps, which returns its second operand if one is NaN, and one blend.
+/// LLVM's own form also orders the zeros and is three times as long.
+static Value expand(Operation *op) {
+  OpBuilder builder(op);
+  Location loc = op->getLoc();
+  Value a = op->getOperand(0), b = op->getOperand(1);
+  if (isOrdered(b))
+    std::swap(a, b);
+  auto predicate = isa<arith::MaximumFOp>(op) ? arith::CmpFPredicate::OGT
+                                              : arith::CmpFPredicate::OLT;
+  Value wins = builder.create<arith::CmpFOp>(loc, predicate, a, b);
+  Value ordered = builder.create<arith::SelectOp>(loc, wins, a, b);
+  if (isOrdered(a))
+    return ordered;
+  Value isNan =
+      builder.create<arith::CmpFOp>(loc, arith::CmpFPredicate::UNO, a, a);
+  // A constant in the place of `a` would let LLVM join both conditions, without
+  // vmaxps.
+  return builder.create<arith::SelectOp>(
+      loc, isNan, quietNan(builder, loc, a.getType()), ordered);
+}
+
+void expandExtrema(ModuleOp module) {
+  SmallVector<Operation *> extrema;
+  module.walk([&](Operation *op) {
+    if (isa<arith::MaximumFOp, arith::MinimumFOp>(op))
+      extrema.push_back(op);
+  });
+  for (Operation *op : extrema) {
+    op->getResult(0).replaceAllUsesWith(expand(op));
+    op->erase();
+  }
+}
+
+} // namespace native
+} // namespace anabranch

@@ -1,0 +1,38 @@
+//===- ParsedCase.h - the contraction of a test case ------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef ANABRANCH_SUPPORT_CODEGEN_PARSEDCASE_H
+#define ANABRANCH_SUPPORT_CODEGEN_PARSEDCASE_H
+
+#include "kernels/contraction/GemmBlocking.h"
+#include "support/kernels/GemmCase.h"
+#include "support/kernels/ParsedKernel.h"
+
+#include "gtest/gtest.h"
+
+namespace anabranch {
+namespace kernels {
+
+/// The contraction of a case, in a context of its own.
+struct ParsedCase {
+  explicit ParsedCase(const GemmCase &c) : parsed(kernelText(c)) {
+    std::string why;
+    found = Contraction::find(parsed.function(), why);
+    EXPECT_TRUE(found) << why;
+  }
+  GemmBlocking blocking(const native::TargetInfo &target) const {
+    return GemmBlocking::choose(*found, target);
+  }
+
+  ParsedKernel parsed;
+  std::optional<Contraction> found;
+};
+
+inline native::TargetInfo targetOf(const char *name) {
+  return llvm::cantFail(native::TargetInfo::get(name));
+}
+
+} // namespace kernels
+} // namespace anabranch
+
+#endif // ANABRANCH_SUPPORT_CODEGEN_PARSEDCASE_H
