@@ -9,6 +9,7 @@
 
 #include <cmath>
 
+using namespace anabranch;
 using namespace anabranch::kernels;
 
 namespace {
@@ -88,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, CodegenTest,
 
 /// A target has rates for the instructions that it has, and for no others.
 TEST(Target, HasRatesForItsOwnInstructions) {
-  auto rate = [](const char *name, Multiply multiply) {
+  auto rate = [](const char *name, native::Multiply multiply) {
     return llvm::cantFail(native::TargetInfo::get(name)).rate(multiply);
   };
   EXPECT_EQ(rate("sapphirerapids", native::Multiply::FmaF32), 32);
@@ -153,7 +154,7 @@ TEST(Codegen, ImpossibleCodeIsADiagnostic) {
 }
 
 TEST(Codegen, UnwritablePathIsAnError) {
-  llvm::Error error = linkKernels({}, "/no/such/folder/kernels.so");
+  llvm::Error error = native::linkKernels({}, "/no/such/folder/kernels.so");
   EXPECT_TRUE(bool(error));
   llvm::consumeError(std::move(error));
 }

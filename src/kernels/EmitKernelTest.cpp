@@ -9,6 +9,7 @@
 
 #include <cmath>
 
+using namespace anabranch;
 using namespace anabranch::kernels;
 
 namespace {

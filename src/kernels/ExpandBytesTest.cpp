@@ -7,6 +7,7 @@
 
 #include <random>
 
+using namespace anabranch;
 using namespace anabranch::kernels;
 
 namespace {

@@ -10,6 +10,7 @@
 #include <limits>
 #include <random>
 
+using namespace anabranch;
 using namespace anabranch::kernels;
 
 namespace {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <random>
 
+using namespace anabranch;
 using namespace anabranch::kernels;
 
 namespace {

@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 
+using namespace anabranch;
 using namespace anabranch::kernels;
 
 namespace {

@@ -8,6 +8,7 @@
 
 #include "gtest/gtest.h"
 
+using namespace anabranch;
 using namespace anabranch::kernels;
 
 namespace {

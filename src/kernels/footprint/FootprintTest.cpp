@@ -13,6 +13,7 @@
 #include <cstring>
 #include <random>
 
+using namespace anabranch;
 using namespace anabranch::kernels;
 
 namespace {

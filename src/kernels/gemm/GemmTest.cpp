@@ -13,6 +13,7 @@
 #include <deque>
 #include <random>
 
+using namespace anabranch;
 using namespace anabranch::kernels;
 
 namespace {

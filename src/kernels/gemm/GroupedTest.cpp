@@ -9,6 +9,7 @@
 #include <cstring>
 #include <numeric>
 
+using namespace anabranch;
 using namespace anabranch::kernels;
 
 namespace {

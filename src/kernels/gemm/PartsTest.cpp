@@ -16,6 +16,7 @@
 #include <limits>
 #include <random>
 
+using namespace anabranch;
 using namespace anabranch::kernels;
 
 namespace {
@@ -38,7 +39,7 @@ struct PartsCase : GemmCase {
 /// A target on which AMX pays for products of any size.
 native::TargetInfo eagerTarget() {
   native::TargetInfo target = llvm::cantFail(native::TargetInfo::get("amx"));
-  for (Multiply multiply :
+  for (native::Multiply multiply :
        {native::Multiply::FmaF32, native::Multiply::DotBF16})
     target.model.rates[int(multiply)] = 1e-6;
   return target;

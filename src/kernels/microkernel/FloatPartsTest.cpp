@@ -15,6 +15,7 @@
 #include <limits>
 #include <random>
 
+using namespace anabranch;
 using namespace anabranch::kernels;
 using namespace mlir;
 

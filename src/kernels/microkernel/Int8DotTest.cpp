@@ -10,6 +10,7 @@
 
 #include "gtest/gtest.h"
 
+using namespace anabranch;
 using namespace anabranch::kernels;
 
 namespace {

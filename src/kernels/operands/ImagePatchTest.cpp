@@ -11,6 +11,7 @@
 
 #include <cmath>
 
+using namespace anabranch;
 using namespace anabranch::kernels;
 
 namespace {
@@ -294,7 +295,7 @@ TEST_P(ImagePatchTest, SumsAreAsExactAsOfF32) {
   bool hasAmx = target.amxBf16;
   // AMX then pays for images of any size, and so do patches for vectors.
   bool isVector = !hasAmx || (type == "f32" && !c.fillsRegisters());
-  for (Multiply multiply :
+  for (native::Multiply multiply :
        {native::Multiply::FmaF32, native::Multiply::DotBF16})
     target.model.rates[int(multiply)] = isVector ? 1e6 : 1e-6;
   std::string text = textOf(c, typeName), why;

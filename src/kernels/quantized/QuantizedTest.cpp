@@ -17,6 +17,7 @@
 #include <limits>
 #include <random>
 
+using namespace anabranch;
 using namespace anabranch::kernels;
 
 namespace {

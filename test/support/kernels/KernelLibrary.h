@@ -25,7 +25,7 @@ public:
   KernelLibrary(KernelLibrary &&other) noexcept;
   ~KernelLibrary();
 
-  const std::vector<KernelObject> &objects() const { return compiled; }
+  const std::vector<native::KernelObject> &objects() const { return compiled; }
 
   /// The address of a symbol, or null.
   void *symbol(const std::string &name) const;
@@ -51,7 +51,7 @@ public:
 private:
   KernelLibrary() = default;
 
-  std::vector<KernelObject> compiled;
+  std::vector<native::KernelObject> compiled;
   void *handle = nullptr;
 };
 
