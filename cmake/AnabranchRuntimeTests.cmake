@@ -27,7 +27,7 @@ endfunction()
 function(anabranch_runtime_benchmark)
   add_executable(machine-peaks EXCLUDE_FROM_ALL
     ${CMAKE_SOURCE_DIR}/benchmark/native/MachinePeaks.cpp)
-  anabranch_link_rooms(machine-peaks package trace)
+  anabranch_link_rooms(machine-peaks machine)
   find_package(benchmark QUIET)
   if(NOT benchmark_FOUND OR NOT TARGET test_kernels)
     return()

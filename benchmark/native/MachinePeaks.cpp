@@ -8,8 +8,8 @@
 // of AMX registers are measured twice: of registers that keep their numbers,
 // and ("_loaded") of operands that come from the first-level cache.
 
-#include "package/targets/CpuModel.h"
-#include "trace/MeasureMachine.h"
+#include "machine/limits/MeasureMachine.h"
+#include "machine/processor/CpuModel.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -19,20 +19,20 @@
 
 using namespace anabranch;
 
-static double amxGflops(package::Multiply multiply, bool loaded, int threads) {
-  if (!package::cpuHas(multiply))
+static double amxGflops(machine::Multiply multiply, bool loaded, int threads) {
+  if (!machine::cpuHas(multiply))
     return 0;
-  bool int8 = multiply == package::Multiply::AmxInt8;
-  return trace::measureAmxGflops(int8, loaded, threads);
+  bool int8 = multiply == machine::Multiply::AmxInt8;
+  return machine::measureAmxGflops(int8, loaded, threads);
 }
 
 /// Of an instruction that takes turns with f32 multiply-adds at the same ports:
 /// its rate in the table of CPU models says how much more it does.
-static double vectors(package::Multiply multiply, double fma) {
-  const package::CpuModel &model = package::hostCpuModel();
-  if (!package::cpuHas(multiply))
+static double vectors(machine::Multiply multiply, double fma) {
+  const machine::CpuModel &model = machine::hostCpuModel();
+  if (!machine::cpuHas(multiply))
     return 0;
-  return fma * model.rate(multiply) / model.rate(package::Multiply::FmaF32);
+  return fma * model.rate(multiply) / model.rate(machine::Multiply::FmaF32);
 }
 
 int main(int count, char **arguments) {
@@ -43,19 +43,19 @@ int main(int count, char **arguments) {
   }
   nlohmann::json found, reads = nlohmann::json::object();
   found["threads"] = threads;
-  double fma = trace::measureGflops(threads);
+  double fma = machine::measureGflops(threads);
   found["fma_f32"] = fma;
-  found["dot_bf16"] = vectors(package::Multiply::DotBF16, fma);
-  found["dot_int8"] = vectors(package::Multiply::DotInt8, fma);
+  found["dot_bf16"] = vectors(machine::Multiply::DotBF16, fma);
+  found["dot_int8"] = vectors(machine::Multiply::DotInt8, fma);
   for (bool loaded : {false, true}) {
     std::string end = loaded ? "_loaded" : "";
     found["tile_bf16" + end] =
-        amxGflops(package::Multiply::AmxBF16, loaded, threads);
+        amxGflops(machine::Multiply::AmxBF16, loaded, threads);
     found["tile_int8" + end] =
-        amxGflops(package::Multiply::AmxInt8, loaded, threads);
+        amxGflops(machine::Multiply::AmxInt8, loaded, threads);
   }
   for (int i = 2; i < count; ++i)
-    reads[arguments[i]] = trace::measureReadGBs(
+    reads[arguments[i]] = machine::measureReadGBs(
         threads, std::max(std::atoll(arguments[i]), 4096LL));
   found["read_gbs"] = reads;
   std::printf("%s\n", found.dump().c_str());

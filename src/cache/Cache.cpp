@@ -5,8 +5,8 @@
 
 #include "cache/Identity.h"
 #include "cache/Store.h"
+#include "machine/limits/MachineLimits.h"
 #include "package/files/FileHash.h"
-#include "trace/MachineLimits.h"
 
 #include <dlfcn.h>
 
@@ -47,7 +47,7 @@ Status CacheEntry::publish(const std::vector<CacheFile> &files,
 
 Status CacheEntry::remove() { return state->slot.remove(state->lock); }
 
-std::string cacheFolder() { return trace::cacheFolder(); }
+std::string cacheFolder() { return machine::cacheFolder(); }
 
 Expected<uint64_t> cacheLimit() { return cache::defaultLimit(); }
 

@@ -6,9 +6,9 @@
 #include "import/graph/GraphReader.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
+#include "machine/processor/CpuFeatures.h"
 #include "native/object/Link.h"
 #include "native/object/LowerToLLVM.h"
-#include "package/targets/CpuFeatures.h"
 #include "pipeline/ReleaseCode.h"
 #include "schedule/serialize/MergePrograms.h"
 #include "schedule/serialize/SerializeProgram.h"
@@ -294,7 +294,7 @@ std::vector<std::string> featuresOf(const native::TargetInfo &target) {
   for (StringRef part : parts)
     // LLVM may use any feature. The package lists those that the runtime can
     // detect; the others add no instructions that a kernel has.
-    if (part.consume_front("+") && package::isFeature(part.str()))
+    if (part.consume_front("+") && machine::isFeature(part.str()))
       features.push_back(part.str());
   return features;
 }

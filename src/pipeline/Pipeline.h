@@ -72,7 +72,7 @@ private:
   Report summary;
 };
 
-/// The target's features as package/targets/CpuFeatures.h spells them.
+/// The target's features as machine/processor/CpuFeatures.h spells them.
 std::vector<std::string> featuresOf(const native::TargetInfo &target);
 
 } // namespace pipeline

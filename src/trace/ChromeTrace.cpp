@@ -3,7 +3,7 @@
 
 #include "trace/ChromeTrace.h"
 
-#include "trace/MachineLimits.h"
+#include "machine/limits/MachineLimits.h"
 #include "trace/Timeline.h"
 
 #include <cstdio>
@@ -232,7 +232,7 @@ private:
 
   /// The data beside the slices that the page needs.
   json about() const {
-    const MachineLimits &limits = machineLimits();
+    const machine::MachineLimits &limits = machine::machineLimits();
     json list = json::array();
     for (const ProgramInfo *program : programs) {
       json streams = json::array(), commands = json::array(),

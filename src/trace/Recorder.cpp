@@ -3,6 +3,7 @@
 
 #include "trace/Recorder.h"
 
+#include "machine/limits/MachineLimits.h"
 #include "process/Fork.h"
 #include "trace/ChromeTrace.h"
 
@@ -214,6 +215,8 @@ Status stopTrace() {
   recorder.publish();
   return trace::writeChromeTrace(recorder.path, recorder.take());
 }
+
+std::string describeMachine() { return machine::describeLimits(); }
 
 void setSliceListener(SliceListener *listener) {
   Recorder &recorder = Recorder::get();

@@ -3,8 +3,6 @@
 
 #include "trace/Recorder.h"
 
-#include "trace/MachineLimits.h"
-
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -252,21 +250,6 @@ TEST(Recorder, TellsAListenerWithoutATrace) {
   EXPECT_EQ(listener.open, 0);
   EXPECT_EQ(listener.names,
             (std::vector<std::string>{"the call", "the slice"}));
-}
-
-TEST(MachineLimits, ArePlausible) {
-  MachineLimits limits = measureMachineLimits();
-  EXPECT_GT(limits.gflops, 1);
-  EXPECT_LT(limits.gflops, 1000);
-  EXPECT_GE(limits.gflopsAll, limits.gflops);
-  EXPECT_GT(limits.cacheGBs, 1);
-  EXPECT_GT(limits.memoryGBs, 0.1);
-  EXPECT_GE(limits.memoryGBsAll, limits.memoryGBs);
-  std::printf(
-      "%.0f GFLOP/s, %.0f with all; %.0f GB/s from the cache, %.0f from "
-      "memory, %.0f with all; %.1f us to wake\n",
-      limits.gflops, limits.gflopsAll, limits.cacheGBs, limits.memoryGBs,
-      limits.memoryGBsAll, limits.wakeMicroseconds);
 }
 
 } // namespace

@@ -145,7 +145,7 @@ double estimateCycles(const Contraction &contraction,
                       const GemmBlocking &blocking) {
   Sizes sizes = *sizesOf(contraction);
   auto [batch, rows, columns, depth] = sizes;
-  const package::CpuModel &cpu = target.model;
+  const machine::CpuModel &cpu = target.model;
   double bytes = rightBytes(contraction, blocking);
   double rowBlocks = double(divideCeil(int64_t(rows), blocking.rows));
   double panels = double(divideCeil(int64_t(columns), blocking.columns()));

@@ -154,7 +154,7 @@ TEST(RowOrder, IsThatOfTensorsThatTheCacheDoesNotHold) {
 TEST(Lanes, OfSumsFromMemoryAreAsWideAsUnits) {
   native::TargetInfo target = llvm::cantFail(native::TargetInfo::get("avx512"));
   auto lanesOn = [&](const char *model, int64_t rows) {
-    target.model = *anabranch::package::findCpuModel(model);
+    target.model = *anabranch::machine::findCpuModel(model);
     ParsedKernel parsed(sumOfRows(rows, 1024));
     return buildModel(parsed.function(), target)->groups.at(0).width;
   };

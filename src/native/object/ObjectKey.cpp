@@ -44,7 +44,7 @@ std::string describe(const TargetInfo &target) {
   llvm::raw_string_ostream stream(text);
   stream << target.triple << ' ' << target.cpu << ' ' << target.features << ' '
          << target.vectorBytes;
-  const package::CpuModel &model = target.model;
+  const machine::CpuModel &model = target.model;
   for (double rate : model.rates)
     stream << ' ' << rate;
   stream << ' ' << model.fmaPorts << ' ' << model.l1Load << ' ' << model.l2Load

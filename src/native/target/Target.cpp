@@ -3,7 +3,7 @@
 
 #include "native/target/Target.h"
 
-#include "package/targets/CpuFeatures.h"
+#include "machine/processor/CpuFeatures.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -102,7 +102,7 @@ std::string hostFeatures() {
     StringRef name = feature.first();
     // AMX registers count only if the system gives them to this process.
     bool has =
-        feature.second && (!name.starts_with("amx-") || package::cpuHas(name));
+        feature.second && (!name.starts_with("amx-") || machine::cpuHas(name));
     parts.push_back((has ? "+" : "-") + name.str());
   }
   // Kernels use full-width registers wherever they exist.
@@ -147,7 +147,7 @@ Expected<TargetInfo> TargetInfo::get(StringRef name) {
   if (name == "host" || name == "native") {
     target.cpu = sys::getHostCPUName().str();
     target.features = hostFeatures();
-    target.model = package::hostCpuModel();
+    target.model = machine::hostCpuModel();
     deriveFlags(target);
     return target;
   }
@@ -158,7 +158,7 @@ Expected<TargetInfo> TargetInfo::get(StringRef name) {
                              target.name.c_str(), targetNames().c_str());
   target.cpu = fixed->cpu;
   target.features = std::string(fixed->level) + fixed->more;
-  target.model = *package::findCpuModel(fixed->model);
+  target.model = *machine::findCpuModel(fixed->model);
   deriveFlags(target);
   return target;
 }
@@ -197,7 +197,7 @@ bool TargetInfo::runsHere() const {
   return llvm::all_of(parts, [&](StringRef part) {
     return !part.consume_front("+") ||
            (host.lookup(part) &&
-            (!part.starts_with("amx-") || package::cpuHas(part)));
+            (!part.starts_with("amx-") || machine::cpuHas(part)));
   });
 }
 

@@ -6,7 +6,7 @@
 #ifndef ANABRANCH_NATIVE_TARGET_TARGET_H
 #define ANABRANCH_NATIVE_TARGET_TARGET_H
 
-#include "package/targets/CpuModel.h"
+#include "machine/processor/CpuModel.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
@@ -21,7 +21,7 @@ class TargetMachine;
 namespace anabranch {
 namespace native {
 
-using package::Multiply;
+using machine::Multiply;
 
 /// Everything that the kernel choices and LLVM need to know about a processor.
 struct TargetInfo {
@@ -46,7 +46,7 @@ struct TargetInfo {
 
   /// Rates and caches of a core, by which the compiler chooses between
   /// instructions.
-  package::CpuModel model;
+  machine::CpuModel model;
 
   /// Lanes of a native vector with elements of `bits` bits.
   unsigned lanes(unsigned bits) const { return vectorBytes * 8 / bits; }

@@ -24,7 +24,7 @@ struct Contents {
   bool takeKernels = false;
   std::vector<Constant> constants;
   /// "x86-64", and the features that the kernels use, in the spelling of
-  /// package/targets/CpuFeatures.h ("avx2", "fma", "avx512f").
+  /// machine/processor/CpuFeatures.h ("avx2", "fma", "avx512f").
   std::string targetCpu;
   std::vector<std::string> targetFeatures;
   /// The whole configuration that the compiler ran with, as JSON text.

@@ -3,7 +3,7 @@
 
 #include "package/targets/Targets.h"
 
-#include "package/targets/CpuFeatures.h"
+#include "machine/processor/CpuFeatures.h"
 
 #include <cstdlib>
 
@@ -13,10 +13,10 @@ std::string whyNotHere(const std::string &cpu,
                        const std::vector<std::string> &features) {
   if (cpu.empty())
     return "";
-  if (cpu != hostCpu())
-    return "it was made for " + cpu + ", this machine is " + hostCpu();
+  if (cpu != machine::hostCpu())
+    return "it was made for " + cpu + ", this machine is " + machine::hostCpu();
   std::string list;
-  for (const std::string &feature : missingFeatures(features))
+  for (const std::string &feature : machine::missingFeatures(features))
     list += (list.empty() ? "" : ", ") + feature;
   return list.empty() ? "" : "this CPU lacks what its kernels need: " + list;
 }

@@ -3,8 +3,8 @@
 
 #include "runtime/load/LoadedPackage.h"
 
+#include "machine/host/MemoryRoom.h"
 #include "runtime/device/Devices.h"
-#include "runtime/machine/MemoryRoom.h"
 
 namespace anabranch::runtime {
 
@@ -88,8 +88,9 @@ Status LoadedPackage::reservePersistent() {
     // not run.
     persistent = const_cast<char *>(prepared.data());
   else if (persistentBytes) {
-    if (Status s = checkMemoryRoom(static_cast<int64_t>(persistentBytes),
-                                   "the weights of " + package->path);
+    if (Status s =
+            machine::checkMemoryRoom(static_cast<int64_t>(persistentBytes),
+                                     "the weights of " + package->path);
         !s.ok())
       return s;
     persistent = device->allocate(persistentBytes);

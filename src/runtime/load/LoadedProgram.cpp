@@ -3,11 +3,11 @@
 
 #include "runtime/load/LoadedProgram.h"
 
+#include "machine/host/DefaultThreads.h"
 #include "runtime/execute/Arguments.h"
 #include "runtime/execute/Execute.h"
 #include "runtime/execute/NamedEvents.h"
 #include "runtime/load/InitializeParts.h"
-#include "runtime/machine/DefaultThreads.h"
 #include "runtime/plan/BuildPlan.h"
 #include "runtime/plan/Describe.h"
 #include "runtime/superkernel/BuildTaskGraph.h"
@@ -55,7 +55,7 @@ int LoadedProgram::workers() const {
     return owner->threads;
   // First: the workers of a machine that has shrunk end.
   int threads = defaultThreads();
-  return std::max(threads, DefaultThreads::get().threadsOfCall());
+  return std::max(threads, machine::DefaultThreads::get().threadsOfCall());
 }
 
 Status LoadedProgram::load(const package::ProgramT &program) {

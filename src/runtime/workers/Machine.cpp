@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "anabranch/Machine.h"
-#include "runtime/machine/ControlGroups.h"
-#include "runtime/machine/MachineReport.h"
+#include "machine/host/ControlGroups.h"
+#include "machine/host/MachineReport.h"
 #include "runtime/workers/WorkerPool.h"
 
 namespace anabranch {
 
-using runtime::DefaultThreads;
+using machine::DefaultThreads;
 
 int defaultThreads() {
   DefaultThreads &choice = DefaultThreads::get();
@@ -29,11 +29,11 @@ void setFrameworkThreads(int (*count)()) {
 }
 
 std::string machineFacts() {
-  return runtime::reportMachine(DefaultThreads::get());
+  return machine::reportMachine(DefaultThreads::get());
 }
 
 std::optional<int64_t> memoryRoom() {
-  auto room = runtime::ControlGroups().memoryRoom();
+  auto room = machine::ControlGroups().memoryRoom();
   return room ? std::optional<int64_t>(room->bytes) : std::nullopt;
 }
 

@@ -3,8 +3,8 @@
 
 #include "runtime/workers/Pinning.h"
 
+#include "machine/host/AvailableCpus.h"
 #include "process/Fork.h"
-#include "runtime/machine/AvailableCpus.h"
 
 #include <algorithm>
 #include <atomic>
@@ -55,7 +55,7 @@ std::vector<cpu_set_t> placesOfCores(const cpu_set_t &allowed) {
     if (CPU_ISSET(cpu, &allowed))
       cpus.push_back(cpu);
   std::vector<cpu_set_t> places;
-  for (const std::vector<int> &core : coresOf(cpus)) {
+  for (const std::vector<int> &core : machine::coresOf(cpus)) {
     CPU_ZERO(&places.emplace_back());
     for (int cpu : core)
       CPU_SET(cpu, &places.back());

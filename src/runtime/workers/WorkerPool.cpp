@@ -4,7 +4,7 @@
 #include "runtime/workers/WorkerPool.h"
 
 #include "anabranch/KernelABI.h"
-#include "runtime/machine/DefaultThreads.h"
+#include "machine/host/DefaultThreads.h"
 #include "runtime/workers/Futex.h"
 #include "runtime/workers/Pinning.h"
 
@@ -52,7 +52,7 @@ std::chrono::microseconds spinTime(int worker) {
   constexpr long usual = 200;
   if (long time = spinTimeOfEnvironment(); time != notSet)
     return std::chrono::microseconds(time);
-  bool hasRoom = worker + 1 < DefaultThreads::get().spinLimit();
+  bool hasRoom = worker + 1 < machine::DefaultThreads::get().spinLimit();
   return std::chrono::microseconds(hasRoom ? usual : 0);
 }
 

@@ -6,6 +6,7 @@
 
 #include "anabranch/KernelABI.h"
 #include "package/folder/Writer.h"
+#include "support/process/TemporaryFolder.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,21 +15,6 @@
 namespace anabranch::testing {
 
 using namespace package;
-
-/// A folder of its own for one test.
-class TemporaryFolder {
-public:
-  TemporaryFolder() {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "anabranch-XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::string path;
-};
 
 inline Size fixed(int64_t value) { return Size(value, -1); }
 inline Size slot(int number) { return Size(0, number); }

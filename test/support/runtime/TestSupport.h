@@ -6,6 +6,7 @@
 
 #include "anabranch/Executable.h"
 #include "support/package/TestPrograms.h"
+#include "support/process/ThreadSanitizer.h"
 
 #include <cstdlib>
 #include <functional>
@@ -14,16 +15,6 @@
 #include <thread>
 
 namespace anabranch::testing {
-
-/// The thread sanitizer does not follow threads through a fork, and starts some
-/// of its own.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool underThreadSanitizer = true;
-#elif defined(__has_feature)
-constexpr bool underThreadSanitizer = __has_feature(thread_sanitizer);
-#else
-constexpr bool underThreadSanitizer = false;
-#endif
 
 /// The value of an environment variable that makes a test run longer, or
 /// `otherwise`.

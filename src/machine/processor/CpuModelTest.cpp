@@ -1,0 +1,121 @@
+//===- CpuModelTest.cpp - rates by what CPUID says ------------------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "machine/processor/CpuModel.h"
+
+#include "machine/processor/CpuFeatures.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <string>
+
+namespace anabranch::machine {
+
+namespace {
+
+CpuIdentity identity(const char *maker, unsigned family, unsigned model,
+                     bool hasAvx512 = true) {
+  return {maker, family, model, hasAvx512, {}};
+}
+
+} // namespace
+
+TEST(CpuModel, IsFoundByFamilyAndModel) {
+  auto name = [](const char *maker, unsigned family, unsigned model) {
+    return cpuModelOf(identity(maker, family, model)).name;
+  };
+  EXPECT_EQ(name("GenuineIntel", 6, 0x3f), "haswell");
+  EXPECT_EQ(name("GenuineIntel", 6, 0x8f), "sapphirerapids");
+  EXPECT_EQ(name("GenuineIntel", 6, 0xcf), "sapphirerapids");
+  EXPECT_EQ(name("GenuineIntel", 6, 0x97), "alderlake");
+  EXPECT_EQ(name("AuthenticAMD", 0x17, 0x31), "znver2");
+  EXPECT_EQ(name("AuthenticAMD", 0x19, 0x01), "znver3");
+  EXPECT_EQ(name("AuthenticAMD", 0x19, 0x11), "znver4");
+  EXPECT_EQ(name("AuthenticAMD", 0x19, 0x21), "znver3");
+  EXPECT_EQ(name("AuthenticAMD", 0x19, 0x61), "znver4");
+  EXPECT_EQ(name("AuthenticAMD", 0x1a, 0x24), "znver5-mobile");
+  EXPECT_EQ(name("AuthenticAMD", 0x1a, 0x44), "znver5");
+}
+
+TEST(CpuModel, AnUnknownCpuIsTheNewestOfItsMaker) {
+  auto name = [](const char *maker, bool hasAvx512) {
+    return cpuModelOf(identity(maker, 99, 0, hasAvx512)).name;
+  };
+  EXPECT_EQ(name("GenuineIntel", true), "sapphirerapids");
+  EXPECT_EQ(name("GenuineIntel", false), "alderlake");
+  EXPECT_EQ(name("AuthenticAMD", true), "znver5");
+  EXPECT_EQ(name("AuthenticAMD", false), "znver3");
+  EXPECT_EQ(name("CentaurHauls", true), "x86-64-v4");
+  EXPECT_EQ(name("", false), "x86-64-v3");
+}
+
+/// Some virtual machines report the numbers of Rocket Lake and have the AMX of
+/// a Xeon.
+TEST(CpuModel, ANumberCountsOnlyForWhatItsModelHas) {
+  auto name = [](unsigned model, std::initializer_list<Multiply> offered) {
+    CpuIdentity cpu = identity("GenuineIntel", 6, model);
+    for (Multiply multiply : offered)
+      cpu.multiplies.set(int(multiply));
+    return cpuModelOf(cpu).name;
+  };
+  EXPECT_EQ(name(0xa7, {Multiply::FmaF32, Multiply::DotInt8}),
+            "icelake-client");
+  EXPECT_EQ(name(0xa7, {Multiply::FmaF32, Multiply::AmxBF16}),
+            "sapphirerapids");
+  EXPECT_EQ(name(0x55, {Multiply::FmaF32, Multiply::DotInt8}), "cascadelake");
+  EXPECT_EQ(name(0x55, {Multiply::FmaF32, Multiply::DotBF16}), "cooperlake");
+  EXPECT_EQ(name(0x8f, {Multiply::FmaF32}), "sapphirerapids");
+}
+
+TEST(CpuModel, ACacheOfDataIsReadFromItsFolder) {
+  std::string folder = ::testing::TempDir() + "anabranch-caches";
+  auto write = [&](int index, const char *level, const char *type,
+                   const char *size) {
+    std::string cache = folder + "/index" + std::to_string(index);
+    std::filesystem::create_directories(cache);
+    std::ofstream(cache + "/level") << level;
+    std::ofstream(cache + "/type") << type;
+    std::ofstream(cache + "/size") << size;
+  };
+  write(0, "1\n", "Instruction\n", "64K\n");
+  write(1, "1\n", "Data\n", "32K\n");
+  write(2, "3\n", "Unified\n", "32768K\n");
+  write(3, "4\n", "Unified\n", "\n");
+  EXPECT_EQ(readCacheBytes(folder, 1), 32 * 1024);
+  EXPECT_EQ(readCacheBytes(folder, 2), 0);
+  EXPECT_EQ(readCacheBytes(folder, 3), 32 * 1024 * 1024);
+  EXPECT_EQ(readCacheBytes(folder, 4), 0);
+  EXPECT_EQ(readCacheBytes(folder + "/none", 1), 0);
+  std::filesystem::remove_all(folder);
+}
+
+/// One dot product of bf16 does the work of two FMAs. Intel needs four times
+/// the time of one FMA for it, Zen the same time.
+TEST(CpuModel, RatesTellInstructionsOfOneFeatureApart) {
+  auto gain = [](const char *name) {
+    const CpuModel *model = findCpuModel(name);
+    return model->rate(Multiply::DotBF16) / model->rate(Multiply::FmaF32);
+  };
+  EXPECT_EQ(gain("sapphirerapids"), 0.5);
+  EXPECT_EQ(gain("znver4"), 2);
+  EXPECT_EQ(gain("znver5"), 2);
+  EXPECT_EQ(findCpuModel("nothing"), nullptr);
+}
+
+TEST(CpuModel, TheHostHasRatesForWhatItOffers) {
+  const CpuModel &model = hostCpuModel();
+  EXPECT_GT(model.rate(Multiply::FmaF32), 0);
+  EXPECT_GE(model.fmaPorts, 1);
+  EXPECT_GE(model.l1Bytes, 8 * 1024);
+  EXPECT_GT(model.l2Bytes, model.l1Bytes);
+  for (int i = 0; i < multiplyCount; ++i)
+    if (cpuHas(Multiply(i)))
+      EXPECT_GT(model.rates[i], 0) << nameOf(Multiply(i));
+  EXPECT_EQ(cpuHas(Multiply::FmaF32), cpuHas("fma"));
+  EXPECT_EQ(cpuHas(Multiply::DotBF16), cpuHas("avx512bf16"));
+}
+
+} // namespace anabranch::machine
