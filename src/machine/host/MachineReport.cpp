@@ -113,7 +113,7 @@ std::string reportMachine(DefaultThreads &threads, const std::string &root) {
     text += std::string(fact) + ": " + value + "\n";
   };
   const CpuModel &model = hostCpuModel();
-  line("CPU model", model.name);
+  line("CPU model", std::string(model.name));
   line("multiply-adds of a core in a cycle", multipliesLine(model));
   line("bytes read by a core in a cycle", loadsLine(model));
   line("caches", cachesLine(model));

@@ -3,7 +3,10 @@
 
 #include "machine/processor/CpuModel.h"
 
+#include "machine/processor/AmdCpus.h"
 #include "machine/processor/CpuFeatures.h"
+#include "machine/processor/GenericCpus.h"
+#include "machine/processor/IntelCpus.h"
 
 #include <algorithm>
 #include <cstring>
@@ -18,67 +21,8 @@ namespace anabranch::machine {
 
 namespace {
 
-constexpr int64_t KiB = 1024, MiB = 1024 * KiB;
-
-// clang-format off
-const CpuModel models[] = {
-    // name, {FmaF32, FmaF16, DotBF16, DotInt8, AmxBF16, AmxInt8}, ports,
-    // bytes a cycle from L1, L2 and L3, bytes of L1, L2 and L3
-    {"x86-64-v2", {4}, 1, 32, 16, 8, 32 * KiB, 256 * KiB, 8 * MiB},
-    {"x86-64-v3", {16}, 2, 64, 32, 8, 32 * KiB, 512 * KiB, 8 * MiB},
-    {"x86-64-v4", {32}, 2, 128, 48, 8, 32 * KiB, 512 * KiB, 32 * MiB},
-    {"haswell", {16}, 2, 64, 32, 8, 32 * KiB, 256 * KiB, 8 * MiB},
-    {"skylake", {16}, 2, 64, 32, 8, 32 * KiB, 256 * KiB, 8 * MiB},
-    {"skylake-avx512", {32}, 2, 128, 48, 8, 32 * KiB, MiB, 24 * MiB},
-    {"cascadelake", {32, 0, 0, 128}, 2, 128, 48, 8, 32 * KiB, MiB, 32 * MiB},
-    {"cooperlake", {32, 0, 64, 128}, 2, 128, 48, 8, 32 * KiB, MiB, 32 * MiB},
-    {"icelake-client", {16, 0, 0, 64}, 1, 128, 48, 8, 48 * KiB, 512 * KiB, 8 * MiB},
-    {"icelake-server", {32, 0, 0, 128}, 2, 128, 48, 8, 48 * KiB, 1280 * KiB, 48 * MiB},
-    {"alderlake", {16, 0, 0, 64}, 2, 96, 48, 8, 48 * KiB, 1280 * KiB, 24 * MiB},
-    {"sierraforest", {8, 0, 0, 32}, 2, 32, 16, 8, 32 * KiB, MiB, 96 * MiB},
-    {"sapphirerapids", {32, 64, 16, 128, 512, 1024}, 2, 128, 48, 8, 48 * KiB, 2 * MiB, 64 * MiB},
-    {"znver1", {8}, 2, 32, 32, 16, 32 * KiB, 512 * KiB, 8 * MiB},
-    {"znver2", {16}, 2, 64, 32, 16, 32 * KiB, 512 * KiB, 16 * MiB},
-    {"znver3", {16}, 2, 64, 32, 16, 32 * KiB, 512 * KiB, 32 * MiB},
-    {"znver4", {16, 0, 32, 64}, 1, 64, 32, 16, 32 * KiB, MiB, 32 * MiB},
-    {"znver5", {32, 0, 64, 128}, 2, 128, 64, 16, 48 * KiB, MiB, 32 * MiB},
-    // The Zen 5 with units as narrow as those of Zen 4.
-    {"znver5-mobile", {16, 0, 32, 64}, 1, 64, 32, 16, 48 * KiB, MiB, 16 * MiB},
-};
-// clang-format on
-
-/// CPUs of a maker's family, with models from `first` to `last`. If several
-/// rows match a CPU, the first one counts whose model has the multiplies that
-/// the CPU offers.
-struct Row {
-  unsigned family, first, last;
-  const char *name;
-};
-
-constexpr Row intelRows[] = {
-    {6, 0x3c, 0x3c, "haswell"},        {6, 0x3f, 0x3f, "haswell"},
-    {6, 0x45, 0x46, "haswell"},        {6, 0x3d, 0x3d, "haswell"},
-    {6, 0x47, 0x47, "haswell"},        {6, 0x4f, 0x4f, "haswell"},
-    {6, 0x56, 0x56, "haswell"},        {6, 0x55, 0x55, "cascadelake"},
-    {6, 0x55, 0x55, "cooperlake"},     {6, 0x4e, 0x4e, "skylake"},
-    {6, 0x5e, 0x5e, "skylake"},        {6, 0x8e, 0x8e, "skylake"},
-    {6, 0x9e, 0x9e, "skylake"},        {6, 0xa5, 0xa6, "skylake"},
-    {6, 0x6a, 0x6a, "icelake-server"}, {6, 0x6c, 0x6c, "icelake-server"},
-    {6, 0x7d, 0x7e, "icelake-client"}, {6, 0x8c, 0x8d, "icelake-client"},
-    {6, 0xa7, 0xa7, "icelake-client"}, {6, 0x97, 0x97, "alderlake"},
-    {6, 0x9a, 0x9a, "alderlake"},      {6, 0xaf, 0xaf, "sierraforest"},
-    {6, 0xb6, 0xb6, "sierraforest"},   {6, 0xbe, 0xbe, "sierraforest"},
-    {6, 0xdd, 0xdd, "sierraforest"},   {6, 0x8f, 0x8f, "sapphirerapids"},
-    {6, 0xcf, 0xcf, "sapphirerapids"}, {6, 0xad, 0xae, "sapphirerapids"},
-};
-
-constexpr Row amdRows[] = {
-    {0x17, 0x00, 0x2f, "znver1"},        {0x17, 0x30, 0xff, "znver2"},
-    {0x19, 0x00, 0x0f, "znver3"},        {0x19, 0x20, 0x5f, "znver3"},
-    {0x19, 0x10, 0x1f, "znver4"},        {0x19, 0x60, 0xff, "znver4"},
-    {0x1a, 0x20, 0x2f, "znver5-mobile"}, {0x1a, 0x60, 0x6f, "znver5-mobile"},
-    {0x1a, 0x00, 0xff, "znver5"},
-};
+/// A CPU of another maker counts as one of the last table.
+constexpr const CpuMaker *makers[] = {&intel, &amd, &anyMaker};
 
 /// The features of which a multiply needs one.
 struct MultiplyNeeds {
@@ -98,17 +42,21 @@ bool hasAll(const CpuModel &model, const Multiplies &multiplies) {
   return true;
 }
 
-template <size_t size>
-const CpuModel *findRow(const Row (&rows)[size], const CpuIdentity &cpu) {
-  for (const Row &row : rows) {
-    if (cpu.family != row.family || cpu.model < row.first ||
-        cpu.model > row.last)
-      continue;
-    const CpuModel *model = findCpuModel(row.name);
-    if (hasAll(*model, cpu.multiplies))
-      return model;
-  }
-  return nullptr;
+bool hasNumbers(const CpuRow &row, const CpuIdentity &cpu) {
+  return std::any_of(std::begin(row.numbers), std::end(row.numbers),
+                     [&](const CpuNumbers &numbers) {
+                       return numbers.family && numbers.family == cpu.family &&
+                              numbers.first <= cpu.model &&
+                              cpu.model <= numbers.last;
+                     });
+}
+
+const CpuMaker &makerOf(const CpuIdentity &cpu) {
+  for (const CpuMaker *maker : makers)
+    for (std::string_view name : maker->names)
+      if (!name.empty() && cpu.maker == name)
+        return *maker;
+  return anyMaker;
 }
 
 CpuIdentity readIdentity() {
@@ -168,22 +116,23 @@ int64_t readCacheBytes(const std::string &folder, int level) {
 }
 
 const CpuModel *findCpuModel(std::string_view name) {
-  auto model = std::find_if(std::begin(models), std::end(models),
-                            [&](const CpuModel &m) { return name == m.name; });
-  return model == std::end(models) ? nullptr : model;
+  for (const CpuMaker *maker : makers)
+    for (const CpuRow *row = maker->begin; row != maker->end; ++row)
+      if (row->model.name == name)
+        return &row->model;
+  return nullptr;
 }
 
 const CpuModel &cpuModelOf(const CpuIdentity &cpu) {
-  const CpuModel *model = nullptr;
-  const char *newest = cpu.hasAvx512 ? "x86-64-v4" : "x86-64-v3";
-  if (cpu.maker == "GenuineIntel") {
-    model = findRow(intelRows, cpu);
-    newest = cpu.hasAvx512 ? "sapphirerapids" : "alderlake";
-  } else if (cpu.maker == "AuthenticAMD" || cpu.maker == "HygonGenuine") {
-    model = findRow(amdRows, cpu);
-    newest = cpu.hasAvx512 ? "znver5" : "znver3";
-  }
-  return model ? *model : *findCpuModel(newest);
+  const CpuMaker &maker = makerOf(cpu);
+  const CpuRow *row =
+      std::find_if(maker.begin, maker.end, [&](const CpuRow &candidate) {
+        return hasNumbers(candidate, cpu) &&
+               hasAll(candidate.model, cpu.multiplies);
+      });
+  if (row != maker.end)
+    return row->model;
+  return *findCpuModel(cpu.hasAvx512 ? maker.newestAvx512 : maker.newest);
 }
 
 const CpuModel &hostCpuModel() {

@@ -1,11 +1,14 @@
 //===- CpuModel.h - what a core of a CPU does in a cycle --------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// A feature bit says that an instruction exists, not that it is fast. The table
-// of models has the rates by which the compiler chooses between instructions.
+// A feature bit says that an instruction exists, not that it is fast. The
+// tables of models have the rates by which the compiler chooses between
+// instructions: IntelCpus.h, AmdCpus.h and GenericCpus.h.
 
 #ifndef ANABRANCH_MACHINE_PROCESSOR_CPUMODEL_H
 #define ANABRANCH_MACHINE_PROCESSOR_CPUMODEL_H
+
+#include "machine/processor/MemoryUnits.h"
 
 #include <bitset>
 #include <cstdint>
@@ -38,7 +41,7 @@ struct CpuIdentity {
 /// the instruction. A CPU may lack one that its model has: virtual machines
 /// hide instructions.
 struct CpuModel {
-  std::string name; ///< as LLVM has it: "sapphirerapids"
+  std::string_view name; ///< as LLVM has it: "sapphirerapids"
   /// Multiply-adds in a cycle, by Multiply.
   double rates[multiplyCount];
   int fmaPorts; ///< how many FmaF32 start in one cycle
@@ -46,8 +49,12 @@ struct CpuModel {
   double l1Load, l2Load, l3Load;
   /// Sizes in bytes. Several cores share the last cache.
   int64_t l1Bytes, l2Bytes, l3Bytes;
+  /// A cache line and a page, in bytes.
+  int64_t lineBytes = machine::lineBytes, pageBytes = machine::pageBytes;
 
-  double rate(Multiply multiply) const { return rates[int(multiply)]; }
+  constexpr double rate(Multiply multiply) const {
+    return rates[int(multiply)];
+  }
 };
 
 /// Bytes of the cache of data at this level, from the files of Linux in

@@ -3,7 +3,10 @@
 
 #include "machine/processor/CpuModel.h"
 
+#include "machine/processor/AmdCpus.h"
 #include "machine/processor/CpuFeatures.h"
+#include "machine/processor/GenericCpus.h"
+#include "machine/processor/IntelCpus.h"
 
 #include <gtest/gtest.h>
 
@@ -103,6 +106,33 @@ TEST(CpuModel, RatesTellInstructionsOfOneFeatureApart) {
   EXPECT_EQ(gain("znver4"), 2);
   EXPECT_EQ(gain("znver5"), 2);
   EXPECT_EQ(findCpuModel("nothing"), nullptr);
+}
+
+template <size_t size> void checkTable(const CpuRow (&rows)[size]) {
+  for (const CpuRow &row : rows) {
+    const CpuModel &model = row.model;
+    // Equal names would hide a row.
+    EXPECT_EQ(findCpuModel(model.name), &model) << model.name;
+    EXPECT_GT(model.rate(Multiply::FmaF32), 0) << model.name;
+    EXPECT_GE(model.fmaPorts, 1) << model.name;
+    EXPECT_GE(model.l1Load, model.l2Load) << model.name;
+    EXPECT_GE(model.l2Load, model.l3Load) << model.name;
+    EXPECT_GT(model.l3Load, 0) << model.name;
+    EXPECT_LT(model.l1Bytes, model.l2Bytes) << model.name;
+    EXPECT_LT(model.l2Bytes, model.l3Bytes) << model.name;
+    EXPECT_EQ(model.l1Bytes % model.pageBytes, 0) << model.name;
+    EXPECT_EQ(model.pageBytes % model.lineBytes, 0) << model.name;
+  }
+}
+
+TEST(CpuModel, EveryRowIsWhole) {
+  checkTable(intelCpus);
+  checkTable(amdCpus);
+  checkTable(genericCpus);
+  for (const CpuMaker &maker : {intel, amd, anyMaker}) {
+    EXPECT_NE(findCpuModel(maker.newestAvx512), nullptr);
+    EXPECT_NE(findCpuModel(maker.newest), nullptr);
+  }
 }
 
 TEST(CpuModel, TheHostHasRatesForWhatItOffers) {
