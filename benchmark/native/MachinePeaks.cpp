@@ -9,7 +9,7 @@
 // and ("_loaded") of operands that come from the first-level cache.
 
 #include "machine/limits/MeasureMachine.h"
-#include "machine/processor/CpuModel.h"
+#include "machine/processor/CpuModels.h"
 
 #include <algorithm>
 #include <cstdio>

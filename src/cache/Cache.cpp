@@ -6,6 +6,7 @@
 #include "cache/Identity.h"
 #include "cache/Store.h"
 #include "machine/limits/MachineLimits.h"
+#include "machine/processor/CpuFingerprint.h"
 #include "package/files/FileHash.h"
 
 #include <dlfcn.h>
@@ -59,7 +60,7 @@ CachePruned pruneCache(const std::string &root, uint64_t limit) {
   return cache::Store(root).prune(limit);
 }
 
-std::string cpuIdentity() { return cache::cpuIdentity(); }
+std::string cpuIdentity() { return machine::cpuFingerprint(); }
 
 std::string compilerIdentity() {
   // The compiler library lies in the folder of this one, in the wheel and in

@@ -1,4 +1,4 @@
-//===- Identity.h - what machine code depends on ----------------*- C++ -*-===//
+//===- Identity.h - which build of a compiler this is -----------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_CACHE_IDENTITY_H
@@ -7,10 +7,6 @@
 #include <string>
 
 namespace anabranch::cache {
-
-/// The CPU's name, features and caches, as one line. Code that was compiled
-/// under one line runs on every machine with the same line.
-std::string cpuIdentity();
 
 /// The build id of an ELF file in hex, without loading it; of a file that has
 /// none, its size and time; empty where there is no file.

@@ -373,9 +373,7 @@ TEST(IndexTest, RefusesWhatIsNoIndex) {
   EXPECT_EQ(read->files[0].bytes, 1u);
 }
 
-TEST(IdentityTest, IsTheSameEachTime) {
-  EXPECT_FALSE(cache::cpuIdentity().empty());
-  EXPECT_EQ(cache::cpuIdentity(), cache::cpuIdentity());
+TEST(IdentityTest, OfABuildNeedsAFile) {
   EXPECT_EQ(buildIdentity("/nowhere"), "");
   EXPECT_FALSE(buildIdentity("/proc/self/exe").empty());
 }

@@ -61,12 +61,12 @@ static Error setMachine(const json::Value &value, StringRef, Options &options) {
     return true;
   };
   double workers = 1;
-  schedule::MachineModel &machine = options.streams.machine;
+  machine::MachineRates &machine = options.streams.machine;
   if (!number("workers", workers) || workers > 1024 ||
       !number("gflops", machine.gflops) ||
       !number("gflops_all", machine.gflopsAll) ||
-      !number("cache_gbs", machine.gigabytes) ||
-      !number("cache_gbs_all", machine.gigabytesAll) ||
+      !number("cache_gbs", machine.cacheGBs) ||
+      !number("cache_gbs_all", machine.cacheGBsAll) ||
       // With one CPU there is no other worker to wake.
       !number("wake_us", machine.wakeMicroseconds, /*mayBeZero=*/true))
     return bad("option 'machine' needs workers, gflops, gflops_all, cache_gbs "

@@ -5,8 +5,8 @@
 #define ANABRANCH_PIPELINE_PHASES_H
 
 #include "kernels/contraction/GemmBlocking.h"
+#include "machine/limits/MachineRates.h"
 #include "schedule/Passes.h"
-#include "schedule/cost/MachineModel.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include <optional>
@@ -38,7 +38,7 @@ const PhaseInfo &infoOf(Phase phase);
 struct StreamOptions {
   bool repairHazards = false; ///< order in-place writes after readers
   bool find = false; ///< also make streams where `machine` promises a gain
-  schedule::MachineModel machine;
+  machine::MachineRates machine;
   SuperOptions supers;
 };
 

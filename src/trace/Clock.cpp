@@ -3,26 +3,13 @@
 
 #include "trace/Clock.h"
 
-#include <chrono>
+#include "machine/processor/CpuFeatures.h"
 
-#ifdef __x86_64__
-#include <cpuid.h>
-#endif
+#include <chrono>
 
 namespace anabranch::trace {
 
-static bool hasInvariantCounter() {
-#ifdef __x86_64__
-  constexpr unsigned powerManagement = 0x80000007, invariantCounter = 1U << 8;
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid(powerManagement, &a, &b, &c, &d) != 0 &&
-         (d & invariantCounter) != 0;
-#else
-  return false;
-#endif
-}
-
-const bool countsEvenly = hasInvariantCounter();
+const bool countsEvenly = machine::hasInvariantCounter();
 
 int64_t now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(

@@ -4,6 +4,7 @@
 #include "kernels/loops/RowPrefetch.h"
 
 #include "kernels/nests/StrideClass.h"
+#include "machine/limits/MachineRates.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
@@ -11,9 +12,9 @@ using namespace mlir;
 namespace anabranch {
 namespace kernels {
 
-/// Smaller tensors may lie in the second-level cache, from which the processor
-/// itself prefetches early enough.
-static constexpr int64_t largeBytes = 512 * 1024;
+/// Smaller tensors may lie in the second-level cache, half of which is left for
+/// them. From there the processor itself prefetches early enough.
+static constexpr int64_t largeBytes = machine::UsualCore::l2Bytes / 2;
 
 static bool isLarge(Value tensor) {
   return tensorBytes(tensor).value_or(largeBytes) >= largeBytes;

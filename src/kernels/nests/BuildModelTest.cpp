@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "kernels/nests/BuildModel.h"
+#include "machine/processor/CpuModels.h"
 
 #include "support/kernels/KernelText.h"
 #include "support/kernels/ParsedKernel.h"

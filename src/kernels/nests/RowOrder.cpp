@@ -105,7 +105,7 @@ void chooseRowOrder(const KernelModel &model, NestGroup &group,
   group.rowsAtOnce = operations <= shortBody ? manyRows : someRows;
   // Whole rows are neighbours in memory: one by one, they are a single stream.
   // Several rows of a page at once would be several, which end at once.
-  if (*lanes * narrowestRead(group) <= bytesOfRow &&
+  if (*lanes * narrowestRead(group) <= bytesOfRow(target) &&
       bytes > target.model.l3Bytes / 2)
     group.rowsAtOnce = 1;
   group.width /= group.vectors;

@@ -16,8 +16,11 @@
 namespace anabranch {
 namespace kernels {
 
-/// Bytes of each row in a tile. Shorter rows are whole in it.
-constexpr int64_t bytesOfRow = 4096;
+/// Bytes of each row in a tile: a page, at whose end the processor's prefetch
+/// begins anew. Shorter rows are whole in it.
+inline int64_t bytesOfRow(const native::TargetInfo &target) {
+  return target.model.pageBytes;
+}
 /// Partial results of one level that the next level adds up at once.
 constexpr int64_t partsOfLevel = 32;
 

@@ -5,6 +5,7 @@
 
 #include "kernels/nests/RowOrder.h"
 #include "kernels/nests/ScatterTiles.h"
+#include "machine/limits/MachineRates.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -17,17 +18,18 @@ namespace kernels {
 /// operations.
 static constexpr int64_t tileCost = 1024 * 1024;
 static constexpr int64_t byteCost = 8;
-/// Lanes of a tile whose accesses go to another cache line in each lane. So few
-/// lines stay in the first-level cache until the next position needs their
-/// other elements.
-static constexpr int64_t stridedLanes = 128;
+/// Lanes of a tile whose accesses go to another cache line in each lane. A
+/// quarter of the lines of the first-level cache stay there until the next
+/// position needs their other elements.
+static constexpr int64_t stridedLanes =
+    machine::UsualCore::l1Bytes / machine::lineBytes / 4;
 /// A tile of a scatter looks at the updates of all tiles, which costs so much
 /// for each. It may cost an eighth of the tile.
 static constexpr int64_t lookCost = 256;
 static constexpr int64_t mostRanges = 8;
-/// Bytes of each row in a tile that goes through rows: enough for the
+/// Bytes of each row in a tile that goes through rows: enough lines for the
 /// prefetcher.
-static constexpr int64_t rowBytes = 512;
+static constexpr int64_t rowBytes = 8 * machine::lineBytes;
 
 SmallVector<unsigned> innerDims(const LoopNest &nest) {
   SmallVector<unsigned> dims;
@@ -158,7 +160,7 @@ TileGrid makeGrid(KernelFunction &function, const NestGroup &group) {
       step = std::max(step, rowBytes / elementBytes(element));
     }
     if (group.rowLevels)
-      step = std::max(step, bytesOfRow / narrowestRead(group));
+      step = std::max(step, bytesOfRow(function.target) / narrowestRead(group));
     Value chunk = lanes.divIndex(target, perPosition);
     if (group.strided)
       chunk = lanes.minIndex(chunk, lanes.index(stridedLanes));
@@ -228,7 +230,7 @@ Scratch planScratch(KernelFunction &function, const NestGroup &group) {
   LaneBuilder &lanes = function.lanes;
   Scratch scratch;
   scratch.bytes = lanes.index(0);
-  Value line = lanes.index(64);
+  Value line = lanes.index(function.target.model.lineBytes);
   for (LoopNest *nest : group.nests) {
     if (!needsScratch(*nest))
       continue;

@@ -6,7 +6,7 @@
 #include "machine/host/AvailableCpus.h"
 #include "machine/host/MemoryRoom.h"
 #include "machine/host/ReadText.h"
-#include "machine/processor/CpuModel.h"
+#include "machine/processor/CpuModels.h"
 
 #include <climits>
 #include <cstdio>

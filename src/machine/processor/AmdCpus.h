@@ -9,7 +9,7 @@
 //   (Zen), 56305 (Zen 2), 56665 (Zen 3), 57647 (Zen 4) and 58455 (Zen 5).
 // - Loads from L3: an estimate. machine-peaks, which `make bench-kernels` runs,
 //   prints what this machine reads.
-// - Size of L3: that of one core complex. hostCpuModel has the machine's own.
+// - Size of L3: that of one core complex. hostCpuModel() has the machine's own.
 
 #ifndef ANABRANCH_MACHINE_PROCESSOR_AMDCPUS_H
 #define ANABRANCH_MACHINE_PROCESSOR_AMDCPUS_H

@@ -145,8 +145,16 @@ bool cpuHas(std::string_view feature) {
          (row->state != Tmm || mayUseAmx());
 }
 
+bool hasInvariantCounter() {
+  constexpr unsigned powerManagement = 0x80000007, invariantCounter = 1U << 8;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(powerManagement, &a, &b, &c, &d) != 0 &&
+         (d & invariantCounter) != 0;
+}
+
 #else
 
+bool hasInvariantCounter() { return false; }
 const char *hostCpu() { return "unknown"; }
 bool isFeature(std::string_view) { return false; }
 bool cpuHas(std::string_view) { return false; }

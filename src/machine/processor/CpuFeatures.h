@@ -25,6 +25,9 @@ bool cpuHas(std::string_view feature);
 std::vector<std::string>
 missingFeatures(const std::vector<std::string> &features);
 
+/// Whether the CPU's counter of cycles runs at one speed, also in idle states.
+bool hasInvariantCounter();
+
 } // namespace anabranch::machine
 
 #endif // ANABRANCH_MACHINE_PROCESSOR_CPUFEATURES_H

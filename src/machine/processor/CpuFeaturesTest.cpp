@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "machine/processor/CpuFeatures.h"
+#include "machine/processor/CpuFingerprint.h"
 
 #include <gtest/gtest.h>
 
@@ -18,6 +19,11 @@ TEST(CpuFeatures, AgreesWithTheCompiler) {
   EXPECT_EQ(cpuHas("avx512vnni"), !!__builtin_cpu_supports("avx512vnni"));
 }
 #endif
+
+TEST(CpuFingerprint, IsTheSameEachTime) {
+  EXPECT_FALSE(cpuFingerprint().empty());
+  EXPECT_EQ(cpuFingerprint(), cpuFingerprint());
+}
 
 TEST(CpuFeatures, NamesWhatIsMissing) {
   EXPECT_TRUE(missingFeatures({}).empty());

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A new CPU is a row in the table of its maker, and nothing else. A new maker
-// is a table, and a word in CpuModel.cpp.
+// is a table, and a word in CpuModels.cpp.
 
 #ifndef ANABRANCH_MACHINE_PROCESSOR_CPUTABLE_H
 #define ANABRANCH_MACHINE_PROCESSOR_CPUTABLE_H

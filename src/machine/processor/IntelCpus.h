@@ -13,7 +13,7 @@
 // - Loads from L2 and L3: measured on the same Xeon (machine-peaks, which `make
 //   bench-kernels` runs: 173 and 30 GB/s at 3.6 GHz). The other rows are
 //   estimates by the width of their vectors.
-// - Size of L3: that of a common model. hostCpuModel has the machine's own.
+// - Size of L3: that of a common model. hostCpuModel() has the machine's own.
 
 #ifndef ANABRANCH_MACHINE_PROCESSOR_INTELCPUS_H
 #define ANABRANCH_MACHINE_PROCESSOR_INTELCPUS_H

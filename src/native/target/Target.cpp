@@ -4,6 +4,7 @@
 #include "native/target/Target.h"
 
 #include "machine/processor/CpuFeatures.h"
+#include "machine/processor/CpuModels.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/MC/TargetRegistry.h"

@@ -3,6 +3,7 @@
 
 #include "runtime/device/CpuDevice.h"
 
+#include "machine/processor/MemoryUnits.h"
 #include "runtime/device/StridedCopy.h"
 
 #include <cstdlib>
@@ -11,9 +12,9 @@
 namespace anabranch::runtime {
 
 namespace {
-/// Blocks of at least this size start at a huge page and ask for huge pages.
-/// Kernels walk packed weights and arenas in strides that would miss the TLB.
-constexpr size_t hugePage = size_t(2) << 20;
+/// Blocks of at least a huge page start at one and ask for more. Kernels walk
+/// packed weights and arenas in strides that would miss the TLB.
+constexpr size_t hugePage = machine::hugePageBytes;
 } // namespace
 
 Expected<KernelEntry> CpuDevice::bind(const Library *library,

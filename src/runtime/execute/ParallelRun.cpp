@@ -3,6 +3,7 @@
 
 #include "runtime/execute/ParallelRun.h"
 
+#include "machine/limits/MachineRates.h"
 #include "runtime/plan/Describe.h"
 #include "runtime/superkernel/Participant.h"
 
@@ -10,8 +11,8 @@ namespace anabranch::runtime {
 
 namespace {
 
-/// Waking a sleeping worker takes this many nanoseconds.
-constexpr double worthWaking = 10000;
+/// Less work, in nanoseconds, is done before a sleeping worker is awake.
+constexpr double worthWaking = 1000 * machine::UsualCore::wakeMicroseconds;
 
 } // namespace
 

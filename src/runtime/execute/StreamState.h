@@ -11,6 +11,8 @@
 #ifndef ANABRANCH_RUNTIME_EXECUTE_STREAMSTATE_H
 #define ANABRANCH_RUNTIME_EXECUTE_STREAMSTATE_H
 
+#include "machine/processor/MemoryUnits.h"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -57,7 +59,7 @@ struct ClaimWord {
 };
 
 /// One stream of a call.
-struct alignas(64) StreamState {
+struct alignas(machine::lineBytes) StreamState {
   std::atomic<uint64_t> claim{0}; ///< a ClaimWord
   std::atomic<int64_t> unfinished{0};
   int cursor = 0; ///< of the worker that advances the stream

@@ -3,6 +3,7 @@
 
 #include "runtime/superkernel/BuildTaskGraph.h"
 
+#include "machine/limits/MachineRates.h"
 #include "package/verify/Extent.h"
 #include "runtime/superkernel/TaskDependences.h"
 #include "runtime/superkernel/VerifyTaskGraph.h"
@@ -14,6 +15,8 @@ namespace anabranch::runtime {
 
 namespace {
 
+using machine::UsualCore;
+
 /// A task should take at least this many nanoseconds. The other two bound the
 /// number of tasks of a launch, and of all launches together.
 constexpr double worthClaiming = 500;
@@ -21,9 +24,6 @@ constexpr int64_t mostTasks = 256, mostTasksOfAll = 1 << 14;
 /// A launch of at most this many tiles asks the kernel for the footprint of
 /// each. In a larger launch each tile may touch everything.
 constexpr int64_t mostTiles = 1 << 14;
-/// The usual arithmetic and memory traffic of one core, in a nanosecond: FLOP
-/// and bytes.
-constexpr double flopRate = 50, byteRate = 10;
 
 /// If a task touches more parts of a buffer than this, it counts as touching
 /// all bytes between them.
@@ -103,18 +103,19 @@ int64_t GraphBuilder::extentOf(int buffer) const {
   return extent ? extent->end : 0;
 }
 
-/// The time of all tiles of a member: from its work if the compiler knows it,
-/// else the time to read all its buffers.
+/// The time of all tiles of a member on a usual core, in nanoseconds: from its
+/// work if the compiler knows it, else the time to read all its buffers.
 double GraphBuilder::timeOf(int member) const {
   const trace::Label &label = plan.info->labels[super.firstLabel + member];
   if (label.work)
-    return std::max(trace::valueOf(label.work->flops, {}) / flopRate,
-                    trace::valueOf(label.work->bytes, {}) / byteRate);
+    return std::max(trace::valueOf(label.work->flops, {}) / UsualCore::gflops,
+                    trace::valueOf(label.work->bytes, {}) /
+                        UsualCore::memoryGBs);
   const LaunchPlan &launch = launchOf(member);
   double bytes = 0;
   for (int i = 0; i < launch.operandCount; ++i)
     bytes += static_cast<double>(extentOf(bufferOf(launch, i)));
-  return bytes / byteRate;
+  return bytes / UsualCore::memoryGBs;
 }
 
 /// How many tiles make a task. A launch with a core limit has no more tasks

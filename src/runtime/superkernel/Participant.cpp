@@ -3,6 +3,7 @@
 
 #include "runtime/superkernel/Participant.h"
 
+#include "machine/limits/MachineRates.h"
 #include "runtime/plan/Describe.h"
 #include "runtime/workers/Futex.h"
 
@@ -22,9 +23,11 @@ constexpr int taskTurn = 16;
 /// next call.
 constexpr std::chrono::nanoseconds patience(500);
 
-/// Bytes of constants to fetch at a time while no task is ready, and at most
-/// for one task. A core's own cache holds more.
-constexpr int64_t fetchPiece = 1024, fetchMost = 128 << 10;
+/// Bytes of constants to fetch at a time while no task is ready: so few that
+/// the worker soon looks for a task again. For one task it fetches at most an
+/// eighth of the core's own cache, which also holds what running tasks read.
+constexpr int64_t fetchPiece = 16 * machine::lineBytes,
+                  fetchMost = machine::UsualCore::l2Bytes / 8;
 
 /// Prefetches the constants of a task, piece by piece.
 class Prefetcher {
@@ -45,7 +48,7 @@ public:
       return false;
     int64_t piece = std::min(fetchPiece, region.width - column);
     const char *from = data + region.begin + row * region.pitch + column;
-    for (int64_t at = 0; at < piece; at += 64)
+    for (int64_t at = 0; at < piece; at += machine::lineBytes)
       __builtin_prefetch(from + at, /*write=*/0, /*locality=*/2);
     left -= piece;
     column += piece;

@@ -73,10 +73,10 @@ public:
 
 private:
   static constexpr double worthwhile = 0.9;
-  struct alignas(64) Cursor {
+  struct alignas(machine::lineBytes) Cursor {
     std::atomic<uint32_t> taken{0};
   };
-  struct alignas(64) Line {
+  struct alignas(machine::lineBytes) Line {
     std::atomic<uint32_t> values[countersOfLine]{};
   };
 
@@ -113,8 +113,8 @@ private:
   /// Calls since the counters were zero. A counter is complete at `round *
   /// signals`.
   uint32_t round = 0;
-  alignas(64) std::atomic<int> unfinished{0};
-  alignas(64) std::atomic<uint64_t> slots{
+  alignas(machine::lineBytes) std::atomic<int> unfinished{0};
+  alignas(machine::lineBytes) std::atomic<uint64_t> slots{
       0}; ///< a bit for each slot that is taken
 };
 

@@ -7,6 +7,7 @@
 #ifndef ANABRANCH_RUNTIME_SUPERKERNEL_TASKGRAPH_H
 #define ANABRANCH_RUNTIME_SUPERKERNEL_TASKGRAPH_H
 
+#include "machine/processor/MemoryUnits.h"
 #include "runtime/superkernel/StridedRegion.h"
 
 #include <vector>
@@ -22,7 +23,7 @@ struct Task {
 };
 
 /// How many counters share a cache line.
-constexpr int countersOfLine = 16;
+constexpr int countersOfLine = machine::lineBytes / sizeof(uint32_t);
 
 /// The task waits until all tasks that signal the counter are done.
 struct Dependence {

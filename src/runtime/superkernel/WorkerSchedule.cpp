@@ -17,6 +17,8 @@
 
 #include "runtime/superkernel/WorkerSchedule.h"
 
+#include "machine/limits/MachineRates.h"
+
 #include <algorithm>
 #include <map>
 #include <queue>
@@ -27,13 +29,18 @@ namespace anabranch::runtime {
 
 namespace {
 
+using machine::UsualCore;
+
 /// Nanoseconds that the runtime needs for a task, beside its kernel.
 constexpr double claimTime = 50;
-/// Moving bytes from one worker's cache to another's: nanoseconds for a line's
-/// latency, then bytes per nanosecond.
-constexpr double moveTime = 200, moveRate = 10;
-/// Bytes of weights that stay in one core's own cache from call to call.
-constexpr double cacheBytes = 512 << 10;
+/// Bytes of weights that stay in one core's own cache from call to call. The
+/// other half holds what the tasks compute.
+constexpr double cacheBytes = UsualCore::l2Bytes / 2;
+
+/// Nanoseconds to move bytes from one worker's cache to another's.
+double moveTime(double bytes) {
+  return UsualCore::moveNanoseconds + bytes / UsualCore::moveGBs;
+}
 
 class Scheduler {
 public:
@@ -231,7 +238,7 @@ int Scheduler::choose(int worker, double now) {
     return -1;
   int task = readySets[victim].rbegin()->task;
   double saved = longest - timeOf(task);
-  return saved >= moveTime + graph.bytes[task] / moveRate ? task : -1;
+  return saved >= moveTime(graph.bytes[task]) ? task : -1;
 }
 
 void Scheduler::start(int task, int worker, double now) {

@@ -4,6 +4,7 @@
 #ifndef ANABRANCH_RUNTIME_WORKERS_WORKERPOOL_H
 #define ANABRANCH_RUNTIME_WORKERS_WORKERPOOL_H
 
+#include "machine/processor/MemoryUnits.h"
 #include "process/Fork.h"
 
 #include <atomic>
@@ -81,7 +82,7 @@ private:
   friend struct WorkerThread;
   friend class ForkLocal<WorkerPool>;
 
-  struct alignas(64) Place {
+  struct alignas(machine::lineBytes) Place {
     std::atomic<uint64_t> state{
         0}; ///< flags below, and the number of workers inside
     std::atomic<Job *> job{nullptr};
@@ -100,7 +101,7 @@ private:
   void sleep(uint32_t seen);
 
   Place places[placeCount];
-  alignas(64) std::atomic<uint32_t> epoch{0};
+  alignas(machine::lineBytes) std::atomic<uint32_t> epoch{0};
   std::atomic<int> parked{0};
   std::atomic<int> threads{0}; ///< workers with a smaller number stay
   std::mutex growing;          ///< guards `running` and changes of `threads`

@@ -43,7 +43,8 @@ static double bytesOf(Value buffer) {
   return valueOf(buffer.getDefiningOp<ir::BufferOp>().getBytes());
 }
 
-Cost costOf(Operation *command, ModuleOp module, const MachineModel &machine) {
+Cost costOf(Operation *command, ModuleOp module,
+            const machine::MachineRates &machine) {
   if (isa<ir::CallOp>(command))
     return {callMicroseconds, callMicroseconds, callMicroseconds, 0};
   double flops = 0, bytes = 0;
@@ -59,20 +60,20 @@ Cost costOf(Operation *command, ModuleOp module, const MachineModel &machine) {
   }
   // Work of a thousand FLOP at one GFLOP/s takes a microsecond, and so do a
   // thousand bytes at one GB/s.
-  auto time = [&](double gflops, double gigabytes) {
+  auto time = [&](double gflops, double cacheGBs) {
     return commandMicroseconds +
-           std::max(flops / gflops, bytes / gigabytes) / 1000;
+           std::max(flops / gflops, bytes / cacheGBs) / 1000;
   };
   double workers = machine.workers;
   Cost cost;
-  cost.alone = time(machine.gflops, machine.gigabytes);
+  cost.alone = time(machine.gflops, machine.cacheGBs);
   cost.beside =
-      time(machine.gflopsAll / workers, machine.gigabytesAll / workers);
+      time(machine.gflopsAll / workers, machine.cacheGBsAll / workers);
   cost.split = cost.alone;
   cost.ending = commandMicroseconds;
   if (launch && cost.alone >= 2 * tileMicroseconds)
     cost.split =
-        std::min(cost.alone, time(machine.gflopsAll, machine.gigabytesAll) +
+        std::min(cost.alone, time(machine.gflopsAll, machine.cacheGBsAll) +
                                  machine.wakeMicroseconds / 2);
   if (cost.split < cost.alone)
     cost.ending += tileMicroseconds / 2;

@@ -4,8 +4,8 @@
 #ifndef ANABRANCH_SCHEDULE_COST_COSTMODEL_H
 #define ANABRANCH_SCHEDULE_COST_COSTMODEL_H
 
+#include "machine/limits/MachineRates.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "schedule/cost/MachineModel.h"
 
 namespace anabranch {
 namespace schedule {
@@ -22,7 +22,7 @@ struct Cost {
 
 /// The cost of a command. A size that is not known counts as ir::typicalSize.
 Cost costOf(mlir::Operation *command, mlir::ModuleOp module,
-            const MachineModel &machine);
+            const machine::MachineRates &machine);
 
 } // namespace schedule
 } // namespace anabranch

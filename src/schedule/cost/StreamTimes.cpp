@@ -19,7 +19,8 @@ struct Cursor {
 
 } // namespace
 
-StreamTimes::StreamTimes(ir::ProgramOp program, const MachineModel &machine) {
+StreamTimes::StreamTimes(ir::ProgramOp program,
+                         const machine::MachineRates &machine) {
   auto module = program->getParentOfType<ModuleOp>();
   SmallVector<Cursor> cursors;
   for (auto stream : program.getBody().getOps<ir::StreamOp>())

@@ -5,7 +5,7 @@
 #define ANABRANCH_SCHEDULE_COST_STREAMTIMES_H
 
 #include "ir/Anabranch.h"
-#include "schedule/cost/MachineModel.h"
+#include "machine/limits/MachineRates.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -16,7 +16,7 @@ namespace schedule {
 /// stream had a worker of its own.
 class StreamTimes {
 public:
-  StreamTimes(ir::ProgramOp program, const MachineModel &machine);
+  StreamTimes(ir::ProgramOp program, const machine::MachineRates &machine);
 
   /// The time at which the stream reaches the command.
   double begin(mlir::Operation *command) const {

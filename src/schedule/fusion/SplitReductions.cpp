@@ -14,6 +14,7 @@
 //                                        %r = sum over j of %p[j, n]
 
 #include "ir/PassBase.h"
+#include "machine/limits/MachineRates.h"
 #include "schedule/fusion/OpKinds.h"
 #include "schedule/fusion/Passes.h"
 
@@ -37,8 +38,10 @@ constexpr int64_t enoughTiles = 4;
 /// Lanes that a tile has at least.
 constexpr int64_t lanesOfTile = 64;
 /// The kernel reads a tensor of more bytes row by row
-/// (kernels/nests/RowOrder.h). A tile then has so many lanes, or a whole row.
-constexpr int64_t bytesOfRows = 1024 * 1024, lanesOfRow = 1024;
+/// (kernels/nests/RowOrder.h). A tile then has a page of floats, or a whole
+/// row.
+constexpr int64_t bytesOfRows = machine::UsualCore::l2Bytes,
+                  lanesOfRow = machine::pageBytes / sizeof(float);
 /// Partial results are made from at least so many points each.
 constexpr int64_t pointsOfPartial = 32;
 /// How many parts a loop is divided into, the best number first.

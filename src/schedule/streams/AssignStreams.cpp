@@ -35,7 +35,7 @@ constexpr double handOverMicroseconds = 1;
 
 class Scheduler {
 public:
-  Scheduler(ir::StreamOp list, const MachineModel &machine)
+  Scheduler(ir::StreamOp list, const machine::MachineRates &machine)
       : list(list), machine(machine) {}
 
   void run() {
@@ -202,7 +202,7 @@ private:
   }
 
   ir::StreamOp list;
-  const MachineModel &machine;
+  const machine::MachineRates &machine;
   std::vector<Command> commands;
   int lastCall = -1;
 };
@@ -212,12 +212,12 @@ struct AssignStreamsPass : ir::PassBase<AssignStreamsPass, ModuleOp> {
   static constexpr StringLiteral description =
       "finds commands that are worth a stream of their own";
 
-  explicit AssignStreamsPass(const MachineModel &model) {
+  explicit AssignStreamsPass(const machine::MachineRates &model) {
     workers = model.workers;
     gflops = model.gflops;
     gflopsAll = model.gflopsAll;
-    gigabytes = model.gigabytes;
-    gigabytesAll = model.gigabytesAll;
+    cacheGBs = model.cacheGBs;
+    cacheGBsAll = model.cacheGBsAll;
     wake = model.wakeMicroseconds;
   }
   AssignStreamsPass(const AssignStreamsPass &other) : PassBase(other) {
@@ -225,8 +225,8 @@ struct AssignStreamsPass : ir::PassBase<AssignStreamsPass, ModuleOp> {
   }
 
   void runOnOperation() override {
-    MachineModel machine{workers,   gflops,       gflopsAll,
-                         gigabytes, gigabytesAll, wake};
+    machine::MachineRates machine{workers,  gflops,      gflopsAll,
+                                  cacheGBs, cacheGBsAll, wake};
     if (machine.workers < 2)
       return;
     for (ir::StreamOp stream : ir::streamsOfCalls(getOperation()))
@@ -244,8 +244,8 @@ struct AssignStreamsPass : ir::PassBase<AssignStreamsPass, ModuleOp> {
   Option<int> workers{*this, "workers", llvm::cl::desc("threads of a call")};
   Option<double> gflops{*this, "gflops", llvm::cl::desc("of one worker")};
   Option<double> gflopsAll{*this, "gflops-all", llvm::cl::desc("of all")};
-  Option<double> gigabytes{*this, "gbs", llvm::cl::desc("of one worker")};
-  Option<double> gigabytesAll{*this, "gbs-all", llvm::cl::desc("of all")};
+  Option<double> cacheGBs{*this, "gbs", llvm::cl::desc("of one worker")};
+  Option<double> cacheGBsAll{*this, "gbs-all", llvm::cl::desc("of all")};
   Option<double> wake{*this, "wake", llvm::cl::desc("microseconds")};
 };
 
@@ -253,7 +253,7 @@ struct AssignStreamsPass : ir::PassBase<AssignStreamsPass, ModuleOp> {
 } // namespace schedule
 
 std::unique_ptr<Pass>
-createAssignStreamsPass(const schedule::MachineModel &machine) {
+createAssignStreamsPass(const machine::MachineRates &machine) {
   return std::make_unique<schedule::AssignStreamsPass>(machine);
 }
 

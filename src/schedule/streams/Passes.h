@@ -4,8 +4,8 @@
 #ifndef ANABRANCH_SCHEDULE_STREAMS_PASSES_H
 #define ANABRANCH_SCHEDULE_STREAMS_PASSES_H
 
+#include "machine/limits/MachineRates.h"
 #include "mlir/Pass/Pass.h"
-#include "schedule/cost/MachineModel.h"
 
 namespace anabranch {
 
@@ -16,7 +16,7 @@ std::unique_ptr<mlir::Pass> createNumberFencesPass();
 /// machine promises a gain. It leaves a program alone if the user marked
 /// streams.
 std::unique_ptr<mlir::Pass>
-createAssignStreamsPass(const schedule::MachineModel &machine);
+createAssignStreamsPass(const machine::MachineRates &machine);
 
 /// `anabranch-insert-events`: splits the program's one list of commands into
 /// streams. If nothing orders an in-place write into an input with a reader on
@@ -27,7 +27,7 @@ std::unique_ptr<mlir::Pass> createInsertEventsPass(bool repairHazards = false);
 inline void registerStreamPasses() {
   mlir::registerPass(createNumberFencesPass);
   mlir::registerPass(
-      [] { return createAssignStreamsPass(schedule::MachineModel()); });
+      [] { return createAssignStreamsPass(machine::MachineRates()); });
   mlir::registerPass([] { return createInsertEventsPass(); });
 }
 

@@ -46,7 +46,7 @@ constexpr double partingMicroseconds = 5;
 class Former {
 public:
   Former(ir::ProgramOp program, const SuperOptions &options,
-         const MachineModel &machine)
+         const machine::MachineRates &machine)
       : program(program), module(program->getParentOfType<ModuleOp>()),
         options(options), machine(machine), times(program, machine),
         b(program.getContext()) {}
@@ -204,7 +204,7 @@ private:
   ir::ProgramOp program;
   ModuleOp module;
   SuperOptions options;
-  const MachineModel &machine;
+  const machine::MachineRates &machine;
   const StreamTimes times; ///< of the streams before this pass changed them
   OpBuilder b;
   llvm::StringMap<int> numbers; ///< of the next super kernel of each scope
@@ -217,7 +217,8 @@ struct FormSupersPass : ir::PassBase<FormSupersPass, ModuleOp> {
   static constexpr StringLiteral description =
       "makes super kernels of launches";
 
-  FormSupersPass(const SuperOptions &options, const MachineModel &model)
+  FormSupersPass(const SuperOptions &options,
+                 const machine::MachineRates &model)
       : machine(model) {
     find = options.find;
     if (model.workers > 1)
@@ -235,7 +236,7 @@ struct FormSupersPass : ir::PassBase<FormSupersPass, ModuleOp> {
         return signalPassFailure();
   }
 
-  MachineModel machine;
+  machine::MachineRates machine;
   Option<bool> find{*this, "find", llvm::cl::desc("also what is not marked")};
   Option<int> workers{*this, "workers", llvm::cl::desc("threads of a call"),
                       llvm::cl::init(1)};
@@ -246,7 +247,7 @@ struct FormSupersPass : ir::PassBase<FormSupersPass, ModuleOp> {
 
 std::unique_ptr<Pass>
 createFormSupersPass(const SuperOptions &options,
-                     const schedule::MachineModel &machine) {
+                     const machine::MachineRates &machine) {
   return std::make_unique<schedule::FormSupersPass>(options, machine);
 }
 

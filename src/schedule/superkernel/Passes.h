@@ -4,8 +4,8 @@
 #ifndef ANABRANCH_SCHEDULE_SUPERKERNEL_PASSES_H
 #define ANABRANCH_SCHEDULE_SUPERKERNEL_PASSES_H
 
+#include "machine/limits/MachineRates.h"
 #include "mlir/Pass/Pass.h"
-#include "schedule/cost/MachineModel.h"
 
 namespace anabranch {
 
@@ -27,13 +27,13 @@ std::unique_ptr<mlir::Pass> createJoinStreamsPass();
 /// machine promises a gain.
 std::unique_ptr<mlir::Pass>
 createFormSupersPass(const SuperOptions &options,
-                     const schedule::MachineModel &machine);
+                     const machine::MachineRates &machine);
 
 inline void registerSuperKernelPasses() {
   mlir::registerPass(createKeepFencesPass);
   mlir::registerPass(createJoinStreamsPass);
   mlir::registerPass([] {
-    return createFormSupersPass(SuperOptions(), schedule::MachineModel());
+    return createFormSupersPass(SuperOptions(), machine::MachineRates());
   });
 }
 

@@ -1,7 +1,7 @@
-//===- CpuModel.cpp - what a core of a CPU does in a cycle ----------------===//
+//===- CpuModels.cpp - the models that are known, and the host's ----------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "machine/processor/CpuModel.h"
+#include "machine/processor/CpuModels.h"
 
 #include "machine/processor/AmdCpus.h"
 #include "machine/processor/CpuFeatures.h"

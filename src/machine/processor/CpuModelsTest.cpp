@@ -1,7 +1,7 @@
-//===- CpuModelTest.cpp - rates by what CPUID says ------------------------===//
+//===- CpuModelsTest.cpp - rates by what CPUID says -----------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "machine/processor/CpuModel.h"
+#include "machine/processor/CpuModels.h"
 
 #include "machine/processor/AmdCpus.h"
 #include "machine/processor/CpuFeatures.h"
@@ -26,7 +26,7 @@ CpuIdentity identity(const char *maker, unsigned family, unsigned model,
 
 } // namespace
 
-TEST(CpuModel, IsFoundByFamilyAndModel) {
+TEST(CpuModels, IsFoundByFamilyAndModel) {
   auto name = [](const char *maker, unsigned family, unsigned model) {
     return cpuModelOf(identity(maker, family, model)).name;
   };
@@ -43,7 +43,7 @@ TEST(CpuModel, IsFoundByFamilyAndModel) {
   EXPECT_EQ(name("AuthenticAMD", 0x1a, 0x44), "znver5");
 }
 
-TEST(CpuModel, AnUnknownCpuIsTheNewestOfItsMaker) {
+TEST(CpuModels, AnUnknownCpuIsTheNewestOfItsMaker) {
   auto name = [](const char *maker, bool hasAvx512) {
     return cpuModelOf(identity(maker, 99, 0, hasAvx512)).name;
   };
@@ -57,7 +57,7 @@ TEST(CpuModel, AnUnknownCpuIsTheNewestOfItsMaker) {
 
 /// Some virtual machines report the numbers of Rocket Lake and have the AMX of
 /// a Xeon.
-TEST(CpuModel, ANumberCountsOnlyForWhatItsModelHas) {
+TEST(CpuModels, ANumberCountsOnlyForWhatItsModelHas) {
   auto name = [](unsigned model, std::initializer_list<Multiply> offered) {
     CpuIdentity cpu = identity("GenuineIntel", 6, model);
     for (Multiply multiply : offered)
@@ -73,7 +73,7 @@ TEST(CpuModel, ANumberCountsOnlyForWhatItsModelHas) {
   EXPECT_EQ(name(0x8f, {Multiply::FmaF32}), "sapphirerapids");
 }
 
-TEST(CpuModel, ACacheOfDataIsReadFromItsFolder) {
+TEST(CpuModels, ACacheOfDataIsReadFromItsFolder) {
   std::string folder = ::testing::TempDir() + "anabranch-caches";
   auto write = [&](int index, const char *level, const char *type,
                    const char *size) {
@@ -97,7 +97,7 @@ TEST(CpuModel, ACacheOfDataIsReadFromItsFolder) {
 
 /// One dot product of bf16 does the work of two FMAs. Intel needs four times
 /// the time of one FMA for it, Zen the same time.
-TEST(CpuModel, RatesTellInstructionsOfOneFeatureApart) {
+TEST(CpuModels, RatesTellInstructionsOfOneFeatureApart) {
   auto gain = [](const char *name) {
     const CpuModel *model = findCpuModel(name);
     return model->rate(Multiply::DotBF16) / model->rate(Multiply::FmaF32);
@@ -125,7 +125,7 @@ template <size_t size> void checkTable(const CpuRow (&rows)[size]) {
   }
 }
 
-TEST(CpuModel, EveryRowIsWhole) {
+TEST(CpuModels, EveryRowIsWhole) {
   checkTable(intelCpus);
   checkTable(amdCpus);
   checkTable(genericCpus);
@@ -135,7 +135,7 @@ TEST(CpuModel, EveryRowIsWhole) {
   }
 }
 
-TEST(CpuModel, TheHostHasRatesForWhatItOffers) {
+TEST(CpuModels, TheHostHasRatesForWhatItOffers) {
   const CpuModel &model = hostCpuModel();
   EXPECT_GT(model.rate(Multiply::FmaF32), 0);
   EXPECT_GE(model.fmaPorts, 1);

@@ -1,0 +1,52 @@
+//===- CpuModels.h - the models that are known, and the host's --*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tables are IntelCpus.h, AmdCpus.h and GenericCpus.h.
+
+#ifndef ANABRANCH_MACHINE_PROCESSOR_CPUMODELS_H
+#define ANABRANCH_MACHINE_PROCESSOR_CPUMODELS_H
+
+#include "machine/processor/CpuModel.h"
+
+#include <bitset>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace anabranch::machine {
+
+using Multiplies = std::bitset<multiplyCount>;
+
+/// What CPUID says of a CPU.
+struct CpuIdentity {
+  std::string maker;
+  unsigned family = 0, model = 0;
+  bool hasAvx512 = false;
+  Multiplies multiplies; ///< those that the CPU offers
+};
+
+/// Bytes of the cache of data at this level, from the files of Linux in
+/// `folder` (one folder for each cache, "size" in KiB: "32768K"). Zero if they
+/// do not tell.
+int64_t readCacheBytes(const std::string &folder, int level);
+
+/// The model of this name; null if there is none.
+const CpuModel *findCpuModel(std::string_view name);
+
+/// The model of a CPU. Virtual machines may report wrong numbers: if the model
+/// found lacks a multiply that the CPU offers, it is not the CPU's. Such a CPU,
+/// and one that the table lacks, counts as the newest model of its maker with
+/// the same vectors.
+const CpuModel &cpuModelOf(const CpuIdentity &cpu);
+
+/// The model of this machine, with the sizes of this machine's caches.
+const CpuModel &hostCpuModel();
+
+/// The name of a multiply, for people; and whether this CPU and its operating
+/// system offer it.
+const char *nameOf(Multiply multiply);
+bool cpuHas(Multiply multiply);
+
+} // namespace anabranch::machine
+
+#endif // ANABRANCH_MACHINE_PROCESSOR_CPUMODELS_H
