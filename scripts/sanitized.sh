@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 runtime=(-DANABRANCH_RUNTIME_ONLY=ON)
 # The rooms whose tests have threads.
-with_threads=(process-test trace-test cache-test runtime-test)
+with_threads=(process-test machine-test trace-test cache-test runtime-test)
 targets=()
 case "${1:-}" in
   address) options=("${runtime[@]}" -DANABRANCH_SANITIZE=address,undefined) ;;
