@@ -112,7 +112,7 @@ def _name(row: Row) -> str:
     try:
         if row["kind"] == FUNCTIONS:
             with open(os.path.join(row["folder"], "entry.json")) as file:
-                index = file.read().rpartition("sha256 ")[0]
+                index = file.read().rpartition("xxh128 ")[0]
             return json.loads(json.loads(index)["text"])["meta"]["name"]
         if row["kind"] in NAMES:
             return NAMES[row["kind"]]

@@ -15,12 +15,13 @@ DEBIAN = {
     "lld": "liblld-19-dev",
     "FlatBuffers": "libflatbuffers-dev",
     "nlohmann-json": "nlohmann-json3-dev",
+    "xxHash": "libxxhash-dev",
     "zstd": "libzstd-dev",
     "zlib": "zlib1g-dev",
     "libstdc++": "libstdc++-12-dev",
 }
 # The runtime has no compiler inside.
-IN_RUNTIME = ("FlatBuffers", "nlohmann-json", "libstdc++")
+IN_RUNTIME = ("FlatBuffers", "nlohmann-json", "xxHash", "libstdc++")
 
 
 def _debian_text(package: str) -> str:

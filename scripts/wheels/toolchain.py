@@ -18,6 +18,7 @@ NEEDED = {
     "flatbuffers-compiler": "flatc",
     "libflatbuffers-dev": "/usr/include/flatbuffers/flatbuffers.h",
     "nlohmann-json3-dev": "/usr/include/nlohmann/json.hpp",
+    "libxxhash-dev": "/usr/include/xxhash.h",
     "zlib1g-dev": "/usr/include/zlib.h",
     "libzstd-dev": "/usr/include/zstd.h",
     "build-essential": "readelf",

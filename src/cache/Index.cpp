@@ -3,7 +3,7 @@
 
 #include "cache/Index.h"
 
-#include "package/files/Sha256.h"
+#include "package/files/FileHash.h"
 
 #include <nlohmann/json.hpp>
 
@@ -13,12 +13,17 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int format = 2;
-constexpr std::string_view sealMark = "sha256 ";
-constexpr size_t sealSize = sealMark.size() + 64 + 1;
+constexpr int format = 3;
+constexpr std::string_view sealMark = "xxh128 ";
 
 Status refuse(const std::string &why) {
   return Status(StatusCode::BadPackage, "the index is refused: " + why);
+}
+
+/// The last line of an index: the hash of the lines before it.
+std::string sealOf(std::string_view body) {
+  std::string hash = package::FileHash::of(body.data(), body.size());
+  return std::string(sealMark) + hash + "\n";
 }
 
 /// A name is plain if it names a file in the entry's own folder.
@@ -37,17 +42,15 @@ std::string writeIndex(const Index &index) {
       {"anabranch_cache", format}, {"files", files}, {"text", index.text}};
   std::string bytes =
       root.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
-  std::string hash = package::Sha256::of(bytes.data(), bytes.size());
-  return bytes.append(sealMark).append(hash).append("\n");
+  return bytes + sealOf(bytes);
 }
 
 Expected<Index> readIndex(std::string_view bytes) {
-  if (bytes.size() < sealSize)
-    return refuse("it is truncated");
-  std::string_view body = bytes.substr(0, bytes.size() - sealSize);
-  std::string seal(sealMark);
-  seal += package::Sha256::of(body.data(), body.size()) + "\n";
-  if (bytes.substr(body.size()) != seal)
+  size_t sealAt = bytes.rfind(sealMark);
+  if (sealAt == std::string_view::npos)
+    return refuse("it is truncated or has another format");
+  std::string_view body = bytes.substr(0, sealAt);
+  if (bytes.substr(sealAt) != sealOf(body))
     return refuse("it was changed");
   json root = json::parse(body, nullptr, false);
   if (!root.is_object() || root.value("anabranch_cache", json()) != format)

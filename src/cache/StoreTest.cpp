@@ -5,6 +5,7 @@
 
 #include "cache/Identity.h"
 #include "cache/Index.h"
+#include "package/files/FileHash.h"
 
 #include <atomic>
 #include <csignal>
@@ -371,6 +372,25 @@ TEST(IndexTest, RefusesWhatIsNoIndex) {
   ASSERT_TRUE(read);
   EXPECT_EQ(read->text, "text");
   EXPECT_EQ(read->files[0].bytes, 1u);
+}
+
+TEST(IndexTest, RefusesAnotherFormat) {
+  auto why = [](std::string_view bytes) {
+    return readIndex(bytes).status().message();
+  };
+  std::string sha256 = "{\"anabranch_cache\": 2, \"files\": [], \"text\": "
+                       "\"\"}\nsha256 " +
+                       std::string(64, '0') + "\n";
+  EXPECT_EQ(why(sha256),
+            "the index is refused: it is truncated or has another format");
+  std::string older = "{\"anabranch_cache\": 2}\n";
+  std::string hash = package::FileHash::of(older.data(), older.size());
+  EXPECT_EQ(why(older + "xxh128 " + hash + "\n"),
+            "the index is refused: it has another format");
+  std::string changed = writeIndex({{}, "a text of xxh128 digits"});
+  ASSERT_TRUE(readIndex(changed));
+  changed[changed.find("digits")] = 'D';
+  EXPECT_EQ(why(changed), "the index is refused: it was changed");
 }
 
 TEST(IdentityTest, OfABuildNeedsAFile) {

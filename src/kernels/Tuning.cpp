@@ -6,7 +6,8 @@
 #include "kernels/EmitKernel.h"
 #include "kernels/gemm/GemmKernel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "package/files/Sha256.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -26,7 +27,8 @@ std::string keyOf(func::FuncOp kernel) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   (*copy)->print(stream, OpPrintingFlags().enableDebugInfo(false));
-  return package::Sha256::of(text.data(), text.size()).substr(0, 32);
+  auto hash = llvm::SHA256::hash(llvm::arrayRefFromStringRef(text));
+  return llvm::toHex(hash, /*LowerCase=*/true).substr(0, 32);
 }
 
 /// The product of a kernel, in terms of `copy`; none if another choice makes

@@ -128,7 +128,7 @@ def test_tags_and_record(distributions: list[Path]) -> None:
 
 def test_metadata_and_licences(distributions: list[Path]) -> None:
     inside = {"LLVM", "MLIR", "lld", "nanobind", "FlatBuffers", "nlohmann-json"}
-    inside |= {"zstd", "zlib", "libstdc++"}
+    inside |= {"xxHash", "zstd", "zlib", "libstdc++"}
     for wheel in wheels_of(distributions):
         with zipfile.ZipFile(wheel) as archive:
             names = archive.namelist()
@@ -140,7 +140,7 @@ def test_metadata_and_licences(distributions: list[Path]) -> None:
         files = {name.removesuffix(".txt") for name in text.get_all("License-File")}
         is_compiler = text["Name"] == "anabranch"
         wanted = (
-            inside if is_compiler else {"FlatBuffers", "nlohmann-json", "libstdc++"}
+            inside if is_compiler else {"FlatBuffers", "nlohmann-json", "xxHash", "libstdc++"}
         )
         assert files >= wanted | {"LICENSE"}
         assert text["Description-Content-Type"] == "text/markdown"

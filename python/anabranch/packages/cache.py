@@ -20,7 +20,7 @@ from .. import _C
 from ..config import Config
 from ..report import log
 
-FORMAT = 2
+FORMAT = 3
 PACKAGES, FUNCTIONS, KERNELS = "packages", "functions", "kernels"
 OBJECTS = "objects"  # machine code of single kernels
 TUNINGS = "tunings"  # blockings of products that were timed

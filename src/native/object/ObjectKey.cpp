@@ -3,10 +3,10 @@
 
 #include "native/object/ObjectKey.h"
 
-#include "package/files/Sha256.h"
-
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Interfaces/CallInterfaces.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -75,7 +75,8 @@ std::string nameByContents(ModuleOp module, StringRef identity,
   }
   std::string all =
       "1\n" + identity.str() + "\n" + describe(target) + "\n" + text;
-  std::string key = package::Sha256::of(all.data(), all.size());
+  std::string key = llvm::toHex(
+      llvm::SHA256::hash(llvm::arrayRefFromStringRef(all)), /*LowerCase=*/true);
   object.symbol = "k_" + key;
   rename(functions, object.symbol, suffixes);
   return key;

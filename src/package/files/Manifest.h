@@ -15,7 +15,7 @@
 namespace anabranch::package {
 
 /// Raise it when older readers can no longer read what a writer writes.
-inline constexpr int formatVersion = 3;
+inline constexpr int formatVersion = 4;
 
 struct ManifestFile {
   uint64_t bytes = 0;

@@ -198,8 +198,8 @@ TEST_F(Reader, RefusesForeignThings) {
 TEST_F(Reader, RefusesOtherVersionsAndMachines) {
   write();
   std::string whole = load("manifest.json");
-  replace("manifest.json", "\"format\": 3", "\"format\": 7");
-  EXPECT_REASON("it has format 7, this runtime reads format 3");
+  replace("manifest.json", "\"format\": 4", "\"format\": 7");
+  EXPECT_REASON("it has format 7, this runtime reads format 4");
   store("manifest.json", whole);
   std::string own = std::to_string(ANABRANCH_KERNEL_ABI_VERSION);
   replace("manifest.json", "\"abi\": " + own, "\"abi\": 99");
