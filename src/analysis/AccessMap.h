@@ -49,13 +49,13 @@ struct Reads {
   /// Generics that are costly to repeat, by their first result, and where they
   /// are read.
   llvm::SmallVector<Read> expensive;
-  /// The kernel's scalars that stand behind the symbols of the indices.
+  /// The kernel's scalar for each symbol of the indices.
   llvm::SmallVector<mlir::Value> symbols;
 };
 
 class ReadCollector {
 public:
-  /// The collector does not look behind values for which `isLeaf` is true.
+  /// The collector does not look through values for which `isLeaf` is true.
   ReadCollector(mlir::MLIRContext *context, unsigned loops,
                 std::function<bool(mlir::Value)> isLeaf)
       : context(context), loops(loops), isLeaf(std::move(isLeaf)) {

@@ -26,7 +26,7 @@ Value viewedBy(Operation *op) {
   return yieldsInput ? generic.getDpsInputOperand(0)->get() : Value();
 }
 
-/// The gather that makes this value, not looked for behind views.
+/// The gather that makes this value itself, without views.
 static std::optional<Gather> gatherMaking(Value value) {
   auto generic = value.getDefiningOp<linalg::GenericOp>();
   if (!generic || generic.getNumReductionLoops() != 0 ||
@@ -41,7 +41,7 @@ static std::optional<Gather> gatherMaking(Value value) {
   return Gather{generic, extract.getTensor()};
 }
 
-std::optional<Gather> gatherBehind(Value operand) {
+std::optional<Gather> gatherThroughViews(Value operand) {
   while (Value viewed = viewedBy(operand.getDefiningOp()))
     operand = viewed;
   return gatherMaking(operand);
@@ -89,7 +89,7 @@ static llvm::SmallBitVector steadyLoops(const Gather &gather,
 std::optional<Gather> placedGather(linalg::GenericOp product,
                                    unsigned operand) {
   Value value = product->getOperand(operand);
-  std::optional<Gather> gather = gatherBehind(value);
+  std::optional<Gather> gather = gatherThroughViews(value);
   if (!gather)
     return std::nullopt;
   SmallVector<AffineMap> maps = product.getIndexingMapsArray();
@@ -115,8 +115,9 @@ std::optional<Gather> placedGather(linalg::GenericOp product,
   return gather;
 }
 
-/// The gathers behind a value, found through views and pointwise operators.
-static SmallVector<Gather> gathersBehindPointwise(Value value) {
+/// The gathers that a value is made of, found through views and pointwise
+/// operators.
+static SmallVector<Gather> gathersThroughPointwise(Value value) {
   SmallVector<Gather> gathers;
   SmallVector<Value> work{value};
   llvm::SmallDenseSet<Value> seen;
@@ -136,7 +137,7 @@ static SmallVector<Gather> gathersBehindPointwise(Value value) {
 }
 
 SmallVector<Gather> gathersOfRows(Value operand) {
-  SmallVector<Gather> gathers = gathersBehindPointwise(operand);
+  SmallVector<Gather> gathers = gathersThroughPointwise(operand);
   unsigned rank = cast<RankedTensorType>(operand.getType()).getRank();
   if (gathers.empty() || rank == 0)
     return {};

@@ -27,21 +27,21 @@ struct Gather {
 /// The tensor that a view reads, or null if `op` is no view.
 mlir::Value viewedBy(mlir::Operation *op);
 
-/// The gather behind an operand, found through views. None if the program
+/// The gather that makes an operand, found through views. None if the program
 /// computes anything with the gathered elements.
-std::optional<Gather> gatherBehind(mlir::Value operand);
+std::optional<Gather> gatherThroughViews(mlir::Value operand);
 
-/// The gather behind an operand of a product, if a kernel can compute each
+/// The gather that makes an operand of a product, if a kernel can compute each
 /// position once for many elements. Every loop that a position depends on must
 /// be a loop of both operands, have one step, or be one of `steady`.
 std::optional<Gather> placedGather(mlir::linalg::GenericOp product,
                                    unsigned operand);
 
-/// The gathers behind keys or values of an attention, if each row of these lies
-/// whole in one row of a source. A kernel then computes the position of a row
-/// once and reads the row in place. So are paged caches read, through a table
+/// The gathers that make keys or values of an attention, if one row of a source
+/// holds each of their rows whole. A kernel then computes the position of a row
+/// once and reads the row in place. Paged caches are read so, through a table
 /// of blocks or of tokens. Pointwise operators, such as the conversion of a
-/// cache in few bits, may stand behind the gathers.
+/// cache in few bits, may follow the gathers.
 llvm::SmallVector<Gather> gathersOfRows(mlir::Value operand);
 
 } // namespace analysis

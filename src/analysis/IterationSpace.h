@@ -28,8 +28,8 @@ struct DimRead {
 };
 
 /// The iteration space of an operator: the sizes of its loops (dynamic ones as
-/// ShapedType::kDynamic), which of them reduce, and the loop behind each
-/// dimension of each result.
+/// ShapedType::kDynamic), which of them reduce, and the loop that runs along
+/// each dimension of each result.
 struct IterationSpace {
   llvm::SmallVector<int64_t> sizes;
   llvm::SmallVector<bool> reduces;

@@ -19,7 +19,7 @@ static constexpr int64_t maxPieces = 9;
 // Taps
 //===----------------------------------------------------------------------===//
 
-/// The dimension of the source behind each dimension of the result, if the
+/// The dimension of the source for each dimension of the result, if the
 /// reshape drops dimensions of one element only.
 static std::optional<SmallVector<int64_t>>
 keptDims(tensor::CollapseShapeOp collapse) {
@@ -38,7 +38,7 @@ keptDims(tensor::CollapseShapeOp collapse) {
   return dims;
 }
 
-std::optional<PaddedTap> paddedTapBehind(Value operand) {
+std::optional<PaddedTap> paddedTapOf(Value operand) {
   auto type = dyn_cast<RankedTensorType>(operand.getType());
   if (!type || !type.hasStaticShape())
     return std::nullopt;
@@ -69,7 +69,7 @@ std::optional<PaddedTap> paddedTapBehind(Value operand) {
 
 bool readsPaddedTaps(Operation *op) {
   return llvm::any_of(op->getOperands(), [](Value operand) {
-    auto tap = paddedTapBehind(operand);
+    auto tap = paddedTapOf(operand);
     return tap && isPaddingOfTaps(tap->padding.insert);
   });
 }
@@ -115,7 +115,7 @@ std::optional<Cuts> cutsOf(linalg::GenericOp op) {
   for (int64_t size : sizes)
     cuts.push_back({0, size});
   for (OpOperand *input : op.getDpsInputOperands()) {
-    auto tap = paddedTapBehind(input->get());
+    auto tap = paddedTapOf(input->get());
     if (!tap)
       continue;
     AffineMap map = op.getMatchingIndexingMap(input);

@@ -5,7 +5,7 @@
 // slice of a padded tensor: a *tap*. For most of the result a tap lies inside
 // the tensor that was padded; at the border it lies in the padding. Cut where a
 // tap crosses from one to the other, the result falls into pieces in which each
-// tap is a slice of the tensor, or a constant. So nobody has to store the
+// tap is a slice of the tensor, or a constant. So no kernel stores the
 // padded tensor.
 
 #ifndef ANABRANCH_ANALYSIS_PADDEDTAPS_H
@@ -20,15 +20,16 @@ namespace analysis {
 struct PaddedTap {
   Padding padding;
   mlir::tensor::ExtractSliceOp slice;
-  /// The dimension of the slice behind each dimension of the operand; -1 for
-  /// one of a single element.
+  /// The dimension of the slice for each dimension of the operand; -1 for one
+  /// of a single element.
   llvm::SmallVector<int64_t> dims;
 };
-/// Found through reshapes that drop dimensions of one element.
-std::optional<PaddedTap> paddedTapBehind(mlir::Value operand);
+/// The tap that an operand is, found through reshapes that drop dimensions of
+/// one element.
+std::optional<PaddedTap> paddedTapOf(mlir::Value operand);
 
-/// Along each loop, where pieces of an operator's points begin, and behind them
-/// the number of points. None if the operator is not elementwise, or a loop has
+/// For each loop of an operator the points at which pieces begin, then the
+/// number of all points. None if the operator is not elementwise, or a loop has
 /// a symbolic size.
 using Cuts = llvm::SmallVector<llvm::SmallVector<int64_t>>;
 std::optional<Cuts> cutsOf(mlir::linalg::GenericOp op);

@@ -173,7 +173,7 @@ Value BorderSplitter::part(OpBuilder &b, Value value, const Box &box) {
   Value made;
   if (linalg::GenericOp op = elementwise(value))
     made = partOfGeneric(b, op, box);
-  else if (auto tap = analysis::paddedTapBehind(value))
+  else if (auto tap = analysis::paddedTapOf(value))
     made = partOfTap(b, *tap, value, box);
   if (!made)
     made = sliceOf(b, value, box.offsets, box.sizes,
