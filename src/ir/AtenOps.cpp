@@ -14,7 +14,7 @@ using namespace anabranch::ir;
 
 Attribute AtenOp::getArg(StringRef name) { return getArgs().get(name); }
 
-/// The operand behind an argument, or null for a literal.
+/// The operand that an argument refers to, or null for a literal.
 static Value operandOf(AtenOp op, Attribute arg) {
   if (auto ref = dyn_cast_or_null<OperandRefAttr>(arg))
     return op.getInputs()[ref.getIndex()];

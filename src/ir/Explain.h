@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every refusal to optimise carries a reason and the user's line. Refusals are
-// MLIR remarks, so the diagnostic handler decides whether anybody reads them.
-// If nobody does, nothing is formatted.
+// MLIR remarks, so the diagnostic handler decides whether to read them. If a
+// context is not explaining, no refusal is formatted.
 
 #ifndef ANABRANCH_IR_EXPLAIN_H
 #define ANABRANCH_IR_EXPLAIN_H

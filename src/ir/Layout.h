@@ -1,8 +1,8 @@
 //===- Layout.h - views between orders of dimensions ------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// A convolution computes with its channels last. It stands between two views
-// that permute the dimensions of its input and of its result. The marks on
+// A convolution computes with its channels last. Two views around it
+// permute the dimensions of its input and of its result. The marks on
 // these views are discardable attributes: a lost mark costs a transposition,
 // never a wrong result.
 

@@ -6,7 +6,7 @@
 //   weight[n, k] = (q[n, k] - center) * scale[k / group, n]
 //                  + offset[k / group, n]
 //
-// The integers lie in panels of 64 columns, which are 64 bytes times 4:
+// The integers are stored in panels of 64 columns, which are 64 bytes times 4:
 //
 //   4 bits: [ceil(N / 64)][K' / 8][64][4] bytes; the low nibbles of four bytes
 //           are the depths 8 * i + 0..3 of a column, the high ones 8 * i + 4..7
@@ -14,8 +14,8 @@
 //
 // where K' is K rounded up to a multiple of 16. Scale and offset are
 // [ceil(N / 64)][ceil(K / group)][64], f32, or f16 and bf16 where the model has
-// them so. A weight whose zero points are one number has no offset. What lies
-// beyond N and K repeats the last element.
+// them so. A weight whose zero points are one number has no offset. Elements
+// beyond N and K repeat the last one.
 
 #ifndef ANABRANCH_IR_QUANTIZEDWEIGHT_H
 #define ANABRANCH_IR_QUANTIZEDWEIGHT_H

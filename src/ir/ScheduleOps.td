@@ -45,13 +45,13 @@ def Anabranch_BufferType : TypeDef<AnabranchDialect, "Buffer"> {
 }
 
 def Anabranch_SlotAttr : Anabranch_Attr<"Slot", "slot"> {
-  let summary = "a number that stands in the size table at run time";
+  let summary = "a number that the size table holds at run time";
   let parameters = (ins "int64_t":$index);
   let assemblyFormat = "`<` $index `>`";
 }
 
 def Anabranch_RealSlotAttr : Anabranch_Attr<"RealSlot", "real_slot"> {
-  let summary = "an f64 whose bits stand in the size table at run time";
+  let summary = "an f64 whose bits the size table holds at run time";
   let parameters = (ins "int64_t":$index);
   let assemblyFormat = "`<` $index `>`";
 }

@@ -57,8 +57,8 @@ void NumberList::set(Operation *op, ArrayRef<int64_t> numbers) const {
 }
 
 void dropFences(Operation *op) {
-  op->removeAttr(fencesAhead.name);
-  op->removeAttr(fencesBehind.name);
+  op->removeAttr(fencesAfter.name);
+  op->removeAttr(fencesBefore.name);
 }
 
 void copyOrder(Operation *from, Operation *to) {

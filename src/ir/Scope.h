@@ -5,7 +5,7 @@
 // streams differ. A rewriter that replaces operators listens with a
 // ScopeKeeper. A lost scope costs overlap, never the order of dependent work.
 //
-// The super kernel of an operator stands in its location instead.
+// The location of an operator holds its super kernel instead.
 
 #ifndef ANABRANCH_IR_SCOPE_H
 #define ANABRANCH_IR_SCOPE_H
@@ -48,9 +48,9 @@ inline constexpr NumberList pointsMade{"anabranch.points"};
 inline constexpr NumberList pointsAwaited{"anabranch.after"};
 
 /// The fences that come after a command of the program, and the fences that
-/// come before it. KeepFences gives the numbers.
-inline constexpr NumberList fencesAhead{"anabranch.ahead"};
-inline constexpr NumberList fencesBehind{"anabranch.behind"};
+/// come before the command. KeepFences gives the numbers.
+inline constexpr NumberList fencesAfter{"anabranch.fences_after"};
+inline constexpr NumberList fencesBefore{"anabranch.fences_before"};
 void dropFences(mlir::Operation *op);
 
 /// Copies scope and order of an operator to its replacement.

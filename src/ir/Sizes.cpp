@@ -36,7 +36,7 @@ OpFoldResult productOf(OpBuilder &builder, Location loc,
       loc, unknown, builder.create<arith::ConstantIndexOp>(loc, known));
 }
 
-/// The size behind a dynamic dimension of `tensor`. `dims` holds one value for
+/// The size of a dynamic dimension of `tensor`. `dims` holds one value for
 /// each dynamic dimension of the results, in order.
 static Value dynamicDim(ValueRange results, ValueRange dims, Value tensor,
                         int64_t dim) {
@@ -54,7 +54,7 @@ static Value dynamicDim(ValueRange results, ValueRange dims, Value tensor,
   return Value();
 }
 
-/// The source's dimension behind a dimension of a slice that may drop some.
+/// The source's dimension for a dimension of a slice that may drop some.
 static int64_t slicedDim(tensor::ExtractSliceOp slice, int64_t dim) {
   llvm::SmallBitVector dropped = slice.getDroppedDims();
   int64_t source = 0;

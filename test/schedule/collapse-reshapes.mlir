@@ -1,12 +1,12 @@
-// A reshape moves behind its readers.
+// A reshape moves after its readers.
 // RUN: anabranch-opt %s --anabranch-collapse-reshapes | FileCheck %s
 
-// CHECK-LABEL: func.func @behind
+// CHECK-LABEL: func.func @after
 // CHECK: linalg.generic
 // CHECK-SAME: ins(%arg0 : tensor<6x4xf32>)
 // CHECK: tensor.expand_shape
 #id = affine_map<(i, j, k) -> (i, j, k)>
-func.func @behind(%x: tensor<6x4xf32>) -> tensor<2x3x4xf32> {
+func.func @after(%x: tensor<6x4xf32>) -> tensor<2x3x4xf32> {
   %0 = tensor.expand_shape %x [[0, 1], [2]] output_shape [2, 3, 4] : tensor<6x4xf32> into tensor<2x3x4xf32>
   %e = tensor.empty() : tensor<2x3x4xf32>
   %1 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]}
@@ -18,7 +18,7 @@ func.func @behind(%x: tensor<6x4xf32>) -> tensor<2x3x4xf32> {
   return %1 : tensor<2x3x4xf32>
 }
 
-// The groups of a convolution stay apart until the operators behind its product are done, so that one kernel
+// The groups of a convolution stay apart until the operators after its product are done, so that one kernel
 // can have all of them. The bias of all channels is split instead.
 // CHECK-LABEL: func.func @groups
 // CHECK: linalg.generic {{.*}}["parallel", "parallel", "parallel", "reduction"]

@@ -3,7 +3,7 @@
 // RUN: anabranch-opt %s --split-input-file --pass-pipeline="builtin.module(anabranch-form-supers{workers=2 find=true})" | FileCheck %s --check-prefix=AUTO
 
 // A call ends the first part. Commands between members come before the super kernel
-// if they depend on no member, else behind it. The second part gets the next number.
+// if they depend on no member, else after it. The second part gets the next number.
 // A single launch stays a launch.
 // CHECK-LABEL: anabranch.program "parts"
 // CHECK: anabranch.launch @free
@@ -56,7 +56,7 @@ anabranch.program "parts" slots 0 {
 // -----
 
 // Another scope ends a super kernel. A launch that overwrites a member's operand stays
-// behind it. A member that reads a result from behind begins another super kernel.
+// after it. A member that reads a later result begins another super kernel.
 // CHECK-LABEL: anabranch.program "scopes"
 // CHECK: anabranch.super "p_0" streams 1 {
 // CHECK-NEXT: anabranch.launch @a
@@ -124,7 +124,7 @@ anabranch.program "bypass" slots 0 {
 // -----
 
 // The whole super kernel may wait for a command that comes soon, and for any command
-// if the scope is strict. Commands behind such a wait move with it.
+// if the scope is strict. Commands after such a wait move with it.
 // CHECK-LABEL: anabranch.program "early"
 // CHECK: anabranch.wait 0
 // CHECK-NEXT: anabranch.launch @free

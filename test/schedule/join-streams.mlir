@@ -3,7 +3,7 @@
 // RUN: anabranch-opt %s --anabranch-join-streams --anabranch-insert-events --anabranch-form-supers | FileCheck %s
 
 // The stream "x" keeps its order: its first command comes before the whole super
-// kernel, its last command behind it.
+// kernel, its last command after it.
 // STREAMS: anabranch.stream "main" {
 // STREAMS-NEXT: anabranch.wait 0
 // STREAMS-NEXT: anabranch.launch @a

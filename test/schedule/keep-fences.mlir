@@ -4,13 +4,13 @@
 // RUN: anabranch-opt %s --anabranch-keep-fences --anabranch-join-streams --anabranch-insert-events --anabranch-form-supers | FileCheck %s
 
 // The stream "x" waits for @a alone. @d names the point of a fence on another
-// stream, and comes behind @b too.
-// FENCES: launch @a {{.*}} {anabranch.ahead = array<i64: 0, 1>
-// FENCES: launch @b {{.*}} {anabranch.ahead = array<i64: 1>
-// FENCES: launch @c {{.*}} {anabranch.behind = array<i64: 0>
-// FENCES: launch @d {{.*}} {anabranch.after = array<i64: 1>, anabranch.behind = array<i64: 1>
+// stream, and comes after @b too.
+// FENCES: launch @a {{.*}} {anabranch.fences_after = array<i64: 0, 1>
+// FENCES: launch @b {{.*}} {anabranch.fences_after = array<i64: 1>
+// FENCES: launch @c {{.*}} {anabranch.fences_before = array<i64: 0>
+// FENCES: launch @d {{.*}} {anabranch.after = array<i64: 1>, anabranch.fences_before = array<i64: 1>
 // FENCES: launch @free
-// FENCES-NOT: anabranch.behind
+// FENCES-NOT: anabranch.fences_before
 
 // CHECK: anabranch.super "s_0" streams 2 orders [#anabranch.order<[0], [2]>, #anabranch.order<[0, 1], [3]>] {
 // CHECK-NEXT: anabranch.launch @a
@@ -18,8 +18,8 @@
 // CHECK-NEXT: anabranch.launch @c
 // CHECK-NEXT: anabranch.launch @d
 // CHECK-NEXT: anabranch.launch @free
-// CHECK-NOT: anabranch.ahead
-// CHECK-NOT: anabranch.behind
+// CHECK-NOT: anabranch.fences_after
+// CHECK-NOT: anabranch.fences_before
 #s = loc(fused<#anabranch.super<"s", 1, "">>["m.py":3:0])
 anabranch.program "main" slots 0 {
   anabranch.input "in" "f32" [4]

@@ -12,7 +12,7 @@
 #id = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (j)>
 
-// Twenty columns in a panel of 24, with zeros behind them. The product reads the
+// Twenty columns in a panel of 24, with zeros after them. The product reads the
 // panel through views that equal the weight.
 // CHECK-LABEL: func.func @linear
 // CHECK: %[[PANELS:.*]] = anabranch.dispatch ins(%arg1 : tensor<20x10xf32>)

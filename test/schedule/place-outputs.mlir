@@ -1,4 +1,4 @@
-// Kernels write results with strides where they lie, also behind sizes of one.
+// Kernels write results with strides where they lie, also with sizes of one.
 // RUN: anabranch-opt %s --until=memory | FileCheck %s
 
 // CHECK: anabranch.launch @[[ADD:k_.*]] reads

@@ -1,11 +1,11 @@
-// Channels stay last between convolutions: views move behind their readers.
+// Channels stay last between convolutions: views move after their readers.
 // RUN: anabranch-opt %s --anabranch-sink-channels --cse | FileCheck %s
 
 #second = affine_map<(n, c, h, w) -> (n, h, w, c)>
 #last = affine_map<(n, h, w, c) -> (n, c, h, w)>
 #id = affine_map<(a, b, c, d) -> (a, b, c, d)>
 
-// The view after a convolution moves behind pointwise operators until it meets the
+// The view after a convolution moves after pointwise operators until it meets the
 // view before the next convolution; both vanish.
 // CHECK-LABEL: func @pointwise
 //  CHECK-SAME:   %[[X:.*]]: tensor<1x4x5x8xf32>
@@ -68,7 +68,7 @@ func.func @moves(%x: tensor<1x4x5x8xf32>) -> tensor<1x6x3x4xf32> {
   return %2 : tensor<1x6x3x4xf32>
 }
 
-// A reduction reads ahead of the view, and its result has no channels to move.
+// A reduction reads the operand of the view, and its result has no channels to move.
 // CHECK-LABEL: func @sums
 //  CHECK-SAME:   %[[X:.*]]: tensor<1x4x5x8xf32>
 //       CHECK:   %[[SUM:.*]] = linalg.generic {{.*}} ins(%[[X]] : tensor<1x4x5x8xf32>) outs(%{{.*}} : tensor<1x8xf32>)

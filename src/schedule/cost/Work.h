@@ -12,16 +12,13 @@
 namespace anabranch {
 namespace schedule {
 
-/// The work of one launch, as sums of products of the launch's sizes:
+/// The work of one launch, as sums of products of the launch's sizes. Null if
+/// some size is no such sum.
 ///
-/// - floating-point operations; a multiplication, an addition, a comparison or
-/// a
-///   math function is one;
-/// - the bytes that the launch must move: each element counts once, however
-/// often the
-///   kernel reads it.
-///
-/// Null if some size is no such sum.
+/// - flops: a multiplication, an addition, a comparison or a math function is
+///   one;
+/// - bytes that the launch must move: each element counts once, however often
+///   the kernel reads it.
 std::unique_ptr<package::WorkT> workOf(mlir::func::FuncOp kernel);
 
 } // namespace schedule

@@ -1,4 +1,4 @@
-//===- CollapseReshapes.cpp - reshapes move behind pointwise work ---------===//
+//===- CollapseReshapes.cpp - reshapes move after pointwise work ----------===//
 // SPDX-License-Identifier: Apache-2.0
 //
 //   %0 = matmul -> 128x64                     %0 = matmul -> 128x64
@@ -8,7 +8,7 @@
 // A matrix product can then take the pointwise operators that follow it, and
 // kernels have fewer loops. Runs before dispatch formation, which sees groups
 // of operators with the same index. For the same reason a reshape that joins
-// dimensions of a product, as of a convolution with groups, moves behind them:
+// dimensions of a product, as of a convolution with groups, moves after them:
 //
 //   %0 = product -> 28x28x2x32                %0 = product -> 28x28x2x32
 //   %1 = collapse_shape %0 -> 28x28x64   ->   %1 = generic %0 -> 28x28x2x32
@@ -117,10 +117,10 @@ Value beforeUnitReshapes(Value value) {
   }
 }
 
-/// The matrix product that the value is, or from which pointwise operators make
-/// it at the product's own index, but for dimensions of one element. Null if
-/// there is none.
-linalg::GenericOp productBehind(Value value) {
+/// The matrix product that makes the value, found through pointwise operators
+/// that read it at its own index, and through dimensions of one element. Null
+/// if there is none.
+linalg::GenericOp productThroughPointwise(Value value) {
   auto op = beforeUnitReshapes(value).getDefiningOp<linalg::GenericOp>();
   if (!op || schedule::classify(op) == schedule::OpKind::Contraction)
     return op;
@@ -128,7 +128,7 @@ linalg::GenericOp productBehind(Value value) {
     return nullptr;
   for (OpOperand *input : op.getDpsInputOperands())
     if (op.getMatchingIndexingMap(input).isIdentity())
-      if (linalg::GenericOp product = productBehind(input->get()))
+      if (linalg::GenericOp product = productThroughPointwise(input->get()))
         return product;
   return nullptr;
 }
@@ -136,15 +136,15 @@ linalg::GenericOp productBehind(Value value) {
 bool readsAtProduct(linalg::GenericOp op) {
   return llvm::any_of(op.getDpsInputOperands(), [&](OpOperand *input) {
     return op.getMatchingIndexingMap(input).isIdentity() &&
-           productBehind(input->get());
+           productThroughPointwise(input->get());
   });
 }
 
-/// The product behind a value whose dimensions were joined, or null.
-linalg::GenericOp joinedProductBehind(Value value) {
+/// The product before a reshape that joins its dimensions, or null.
+linalg::GenericOp productBeforeJoin(Value value) {
   auto collapse =
       beforeUnitReshapes(value).getDefiningOp<tensor::CollapseShapeOp>();
-  return collapse ? productBehind(collapse.getSrc()) : nullptr;
+  return collapse ? productThroughPointwise(collapse.getSrc()) : nullptr;
 }
 
 /// Whether an operand needs the whole product, as the scales of
@@ -159,8 +159,9 @@ bool waitsFor(linalg::GenericOp product, linalg::GenericOp reader) {
     return maker == product;
   };
   for (OpOperand *input : reader.getDpsInputOperands())
-    if (joinedProductBehind(input->get()) != product &&
-        productBehind(input->get()) != product && follow(input->get()))
+    if (productBeforeJoin(input->get()) != product &&
+        productThroughPointwise(input->get()) != product &&
+        follow(input->get()))
       return true;
   while (!work.empty())
     if (llvm::any_of(work.pop_back_val()->getOperands(), follow))
@@ -172,8 +173,8 @@ bool isStatic(Type type) {
   return cast<RankedTensorType>(type).hasStaticShape();
 }
 
-/// Moves reshapes that join dimensions of a product behind pointwise operators.
-LogicalResult expandBehindProducts(func::FuncOp main) {
+/// Moves reshapes that join dimensions of a product after pointwise operators.
+LogicalResult expandAfterProducts(func::FuncOp main) {
   RewritePatternSet patterns(main.getContext());
   linalg::populateFoldReshapeOpsByExpansionPatterns(
       patterns, [&](OpOperand *operand) {
@@ -181,14 +182,14 @@ LogicalResult expandBehindProducts(func::FuncOp main) {
         if (!isPointwise(generic) ||
             !llvm::all_of(generic->getOperandTypes(), isStatic))
           return false;
-        linalg::GenericOp product = joinedProductBehind(operand->get());
+        linalg::GenericOp product = productBeforeJoin(operand->get());
         return product && !waitsFor(product, generic);
       });
   return rewrite(main, std::move(patterns));
 }
 
 LogicalResult collapse(func::FuncOp main) {
-  if (failed(dropUnitDims(main)) || failed(expandBehindProducts(main)))
+  if (failed(dropUnitDims(main)) || failed(expandAfterProducts(main)))
     return failure();
   // Dimensions of symbolic size stay: the new shapes would need arithmetic that
   // the size table cannot always share.
@@ -243,7 +244,7 @@ std::unique_ptr<Pass> createCollapseReshapesPass() {
   return ir::makePass<func::FuncOp, affine::AffineDialect,
                       linalg::LinalgDialect, tensor::TensorDialect>(
       "anabranch-collapse-reshapes",
-      "moves reshapes behind the operators that read them", collapseReshapes);
+      "moves reshapes after the operators that read them", collapseReshapes);
 }
 
 } // namespace anabranch

@@ -92,7 +92,7 @@ private:
 class DispatchBuilder {
 public:
   DispatchBuilder(OpBuilder &builder, const Grouping &grouping,
-                  OuterValues &outer, const Group &group)
+                  OuterValues &outer, const FusionGroup &group)
       : outerBuilder(builder), builder(builder), grouping(grouping),
         outer(outer), group(group) {}
 
@@ -196,7 +196,7 @@ private:
   OpBuilder builder;
   const Grouping &grouping;
   OuterValues &outer;
-  const Group &group;
+  const FusionGroup &group;
   Block *body = nullptr;
   IRMapping inside;
   SmallVector<Value> results, inputs, indices;
@@ -272,7 +272,7 @@ LogicalResult formDispatches(func::FuncOp main) {
       if (isa<RankedTensorType>(operand.get().getType()))
         operand.set(outer.get(builder, operand.get()));
   };
-  for (const Group *group : grouping.order()) {
+  for (const FusionGroup *group : grouping.order()) {
     if (group->kind != OpKind::Fallback && group->kind != OpKind::Fence) {
       DispatchBuilder(builder, grouping, outer, *group).build();
       continue;

@@ -23,7 +23,7 @@ bool GroupFuser::merge(int producer, int consumer, const Node &at) {
 }
 
 /// The bits of the widest element that a group reads of another one.
-unsigned GroupFuser::bitsRead(const Group &reader, int producer) const {
+unsigned GroupFuser::bitsRead(const FusionGroup &reader, int producer) const {
   unsigned most = 0;
   for (int index : reader.nodes)
     for (const analysis::DimRead &read : nodes[index].reads) {
@@ -37,7 +37,7 @@ unsigned GroupFuser::bitsRead(const Group &reader, int producer) const {
 
 /// A kernel has one product at most. Of several products, the reader joins that
 /// of the widest elements, and reads those of the others from memory.
-void GroupFuser::preferWideProducts(const Group &reader,
+void GroupFuser::preferWideProducts(const FusionGroup &reader,
                                     MutableArrayRef<int> candidates) const {
   SmallVector<size_t> places;
   SmallVector<int> products;
@@ -74,7 +74,7 @@ void GroupFuser::mergeWithProducers(int index) {
 /// attention, a scatter, a scan or an insertion. The reader evaluates the work
 /// where it reads.
 bool GroupFuser::absorb(int producer) {
-  const Group &group = groups[producer];
+  const FusionGroup &group = groups[producer];
   if (!group.alive || !group.isLoops() || group.hasRows)
     return false;
   int reader = -1;

@@ -21,8 +21,8 @@ public:
 private:
   /// Tries to merge the two groups. Explains a refusal at the operator of `at`.
   bool merge(int producer, int consumer, const Node &at);
-  unsigned bitsRead(const Group &reader, int producer) const;
-  void preferWideProducts(const Group &reader,
+  unsigned bitsRead(const FusionGroup &reader, int producer) const;
+  void preferWideProducts(const FusionGroup &reader,
                           mlir::MutableArrayRef<int> candidates) const;
   void mergeWithProducers(int index);
   void absorbGathers();
@@ -31,7 +31,7 @@ private:
 
   Grouping &grouping;
   const std::vector<Node> &nodes;
-  const std::vector<Group> &groups;
+  const std::vector<FusionGroup> &groups;
 };
 
 } // namespace schedule

@@ -183,7 +183,7 @@ int Grouping::producerOf(Value value) const {
 
 void Grouping::seedGroup(int index) {
   Node &node = nodes[index];
-  Group group;
+  FusionGroup group;
   group.kind = node.kind;
   group.nodes.push_back(index);
   group.axisCount = node.loops.sizes.size();
@@ -278,13 +278,13 @@ bool Grouping::dependsOnConstantsOnly(const Node &node) const {
 // The graph of groups
 //===----------------------------------------------------------------------===//
 
-bool Grouping::isStored(const Group &group, const Node &node) const {
+bool Grouping::isStored(const FusionGroup &group, const Node &node) const {
   return llvm::any_of(node.users, [&](int user) {
     return user < 0 || &groups[nodes[user].group] != &group;
   });
 }
 
-SmallVector<int> Grouping::producersOf(const Group &group) const {
+SmallVector<int> Grouping::producersOf(const FusionGroup &group) const {
   llvm::SetVector<int, SmallVector<int>> producers;
   for (int index : group.nodes) {
     for (const analysis::DimRead &read : nodes[index].reads) {
@@ -320,7 +320,7 @@ bool Grouping::reachesIndirectly(int from, int to) const {
   return false;
 }
 
-std::vector<const Group *> Grouping::order() const {
+std::vector<const FusionGroup *> Grouping::order() const {
   std::vector<SmallVector<int>> consumers(groups.size());
   std::vector<int> missing(groups.size(), 0);
   using Entry = std::pair<int, int>; // last node, group
@@ -335,7 +335,7 @@ std::vector<const Group *> Grouping::order() const {
     if (!missing[i])
       ready.push({groups[i].nodes.back(), i});
   }
-  std::vector<const Group *> sorted;
+  std::vector<const FusionGroup *> sorted;
   while (!ready.empty()) {
     int group = ready.top().second;
     ready.pop();

@@ -40,11 +40,12 @@ struct Node {
   llvm::SmallVector<int> before; ///< nodes that come first, unread
   analysis::IterationSpace loops;
   llvm::SmallVector<analysis::DimRead> reads;
-  llvm::SmallVector<int> users; ///< nodes; -1 stands for the return
+  llvm::SmallVector<int> users; ///< nodes; -1: the return
   llvm::SmallVector<int> axes;  ///< the group's axis of each loop
 };
 
-struct Group {
+/// The operators that fusion puts into one kernel.
+struct FusionGroup {
   OpKind kind = OpKind::Pointwise; ///< Pointwise and Reduction: "loops"
   bool alive = true;
   bool constant = false; ///< depends on steady values only: for `initialize`
@@ -60,7 +61,7 @@ struct Group {
   }
 };
 
-/// The gathers behind the operands of a product or an attention whose kernel
+/// The gathers that make operands of a product or an attention, if its kernel
 /// can read them in place.
 llvm::SmallVector<analysis::Gather> gathersInPlace(const Node &reader);
 
@@ -71,14 +72,14 @@ public:
   const Node &node(int index) const { return nodes[index]; }
   /// The groups in an order in which they can run. Calls of PyTorch are groups
   /// too.
-  std::vector<const Group *> order() const;
+  std::vector<const FusionGroup *> order() const;
   /// The node that makes this value, or -1.
   int producerOf(mlir::Value value) const;
   /// True if the operator is copied into each group that reads it.
   bool isCloned(mlir::Operation *op) const;
   /// True if an operator outside the group, or the caller, reads this node's
   /// results.
-  bool isStored(const Group &group, const Node &node) const;
+  bool isStored(const FusionGroup &group, const Node &node) const;
 
 private:
   friend class GroupFuser;
@@ -94,12 +95,12 @@ private:
   bool isConstant(mlir::Value value) const;
   bool dependsOnConstantsOnly(const Node &node) const;
   /// The groups that must run before this one.
-  llvm::SmallVector<int> producersOf(const Group &group) const;
+  llvm::SmallVector<int> producersOf(const FusionGroup &group) const;
   /// True if `to` needs `from` through some third group.
   bool reachesIndirectly(int from, int to) const;
 
   std::vector<Node> nodes;
-  std::vector<Group> groups;
+  std::vector<FusionGroup> groups;
   llvm::DenseMap<mlir::Operation *, OpKind> kinds;
   llvm::DenseMap<mlir::Operation *, int> nodeOf;
   llvm::DenseSet<mlir::Operation *> storedViews;

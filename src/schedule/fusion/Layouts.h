@@ -1,4 +1,4 @@
-//===- Layouts.h - how tensors of @main lie in memory -----------*- C++ -*-===//
+//===- Layouts.h - layouts of the tensors of @main --------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_FUSION_LAYOUTS_H

@@ -91,7 +91,7 @@ bool Merge::checkBlocks() {
 }
 
 /// Where taps cross the border of a padded tensor, a kernel cuts what it writes
-/// (SplitBorders.h). It sees the taps only behind operators that read each
+/// (SplitBorders.h). It finds the taps only through operators that read each
 /// other at their own point.
 bool Merge::checkTaps() {
   bool tapsBefore = llvm::any_of(

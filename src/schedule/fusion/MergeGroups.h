@@ -61,7 +61,7 @@ private:
 
   Grouping &grouping;
   int producer, consumer;
-  Group &a, &b;
+  FusionGroup &a, &b;
   std::string why;
 
   llvm::SmallVector<int> toMerged; ///< b's axis -> merged axis

@@ -28,7 +28,7 @@ bool isReshape(Operation *op) {
   return isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op);
 }
 
-Value bytesBehind(Value value) {
+Value lookThroughReshapes(Value value) {
   while (isReshape(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
   return value;
@@ -125,7 +125,7 @@ static bool isAffineStep(linalg::GenericOp op) {
 /// steps.
 static bool comesFromBytes(linalg::GenericOp op, int64_t steps = 1) {
   constexpr int64_t mostSteps = 4;
-  Value source = bytesBehind(op.getDpsInputOperand(0)->get());
+  Value source = lookThroughReshapes(op.getDpsInputOperand(0)->get());
   auto step = source.getDefiningOp<linalg::GenericOp>();
   if (step && isAffineStep(step))
     return steps < mostSteps && comesFromBytes(step, steps + 1);
@@ -156,7 +156,7 @@ bool isWideningOfBytes(Operation *op) {
 
 bool readsWindows(Operation *op) {
   return llvm::any_of(op->getOperands(), [](Value operand) {
-    return ir::isMarkedWindows(bytesBehind(operand).getDefiningOp());
+    return ir::isMarkedWindows(lookThroughReshapes(operand).getDefiningOp());
   });
 }
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Questions about single operators of level "linalg". They keep no state: any
-// thread may ask about IR that nobody changes.
+// thread may ask about IR that no thread changes.
 
 #ifndef ANABRANCH_SCHEDULE_FUSION_OPKINDS_H
 #define ANABRANCH_SCHEDULE_FUSION_OPKINDS_H
@@ -49,8 +49,9 @@ bool readsWindows(mlir::Operation *op);
 /// source they are the same bytes under another shape.
 bool isReshape(mlir::Operation *op);
 
-/// The value behind reshapes of whole buffers: it has the same bytes.
-mlir::Value bytesBehind(mlir::Value value);
+/// Returns the value from which reshapes make this one. Both have the same
+/// bytes.
+mlir::Value lookThroughReshapes(mlir::Value value);
 
 } // namespace schedule
 } // namespace anabranch

@@ -12,7 +12,7 @@ namespace anabranch {
 /// level "linalg".
 std::unique_ptr<mlir::Pass> createSinkChannelsPass();
 
-/// `anabranch-collapse-reshapes`: moves reshapes behind the operators that read
+/// `anabranch-collapse-reshapes`: moves reshapes after the operators that read
 /// them, at level "linalg".
 std::unique_ptr<mlir::Pass> createCollapseReshapesPass();
 

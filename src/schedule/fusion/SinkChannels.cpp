@@ -7,11 +7,12 @@
 //   %3 = view %2 -> NxHxWxC {last}
 //   %4 = contraction %3
 //
-// A convolution computes with its channels last, between two views. Each view
-// behind one moves behind the operator that reads it: pointwise work, slices,
-// paddings and concatenations. Reductions read ahead of it. Where it meets a
-// view ahead of a convolution, both vanish. A view that is left ahead of one is
-// stored, once for all of its readers.
+// A convolution computes with its channels last, between two views. The view
+// after a convolution moves after the operator that reads it: pointwise work,
+// slices, paddings and concatenations. A reduction reads the view's operand
+// instead. Where the view meets the view before another convolution, both
+// vanish. A view that is left before a convolution is stored, once for all of
+// its readers.
 
 #include "ir/Layout.h"
 #include "ir/PassBase.h"
@@ -42,7 +43,7 @@ public:
       if (ir::channelsOf(op) == ir::Channels::Last)
         meet(generic);
       else if (generic.getNumReductionLoops() != 0)
-        reduceBehindViews(generic);
+        reduceSourcesOfViews(generic);
       else if (!ir::channelsOf(op) && !ir::isMarkedWindows(op))
         sinkThroughGeneric(generic);
     } else if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
@@ -58,7 +59,7 @@ private:
 
   /// The operand of a view that moved the channels to the second place, which
   /// has them last. Null for other values.
-  static Value channelsLastBehind(Value value) {
+  static Value channelsLastSource(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || ir::channelsOf(op) != ir::Channels::Second)
       return Value();
@@ -104,17 +105,17 @@ private:
   /// The tensor with its channels last: the operand of a view that moved them,
   /// or else a new view that is stored.
   Value asLast(Value tensor) {
-    if (Value source = channelsLastBehind(tensor))
+    if (Value source = channelsLastSource(tensor))
       return source;
     Value moved = view(tensor, ir::Channels::Last);
     ir::markStored(moved.getDefiningOp());
     return moved;
   }
 
-  /// Handles a view ahead of a convolution: it vanishes after a view that moved
+  /// Handles a view before a convolution: it vanishes after a view that moved
   /// the channels, else it is stored.
   void meet(linalg::GenericOp op) {
-    if (Value source = channelsLastBehind(op->getOperand(0)))
+    if (Value source = channelsLastSource(op->getOperand(0)))
       rewriter.replaceOp(op, source);
     else
       ir::markStored(op);
@@ -129,13 +130,13 @@ private:
            });
   }
 
-  /// A reduction reads ahead of the view: its loops have no order in memory.
-  void reduceBehindViews(linalg::GenericOp op) {
+  /// A reduction reads the view's operand: its loops have no order in memory.
+  void reduceSourcesOfViews(linalg::GenericOp op) {
     if (linalg::isaContractionOpInterface(op))
       return;
     SmallVector<AffineMap> maps = op.getIndexingMapsArray();
     for (OpOperand *input : op.getDpsInputOperands()) {
-      Value source = channelsLastBehind(input->get());
+      Value source = channelsLastSource(input->get());
       if (!source)
         continue;
       AffineMap &map = maps[input->getOperandNumber()];
@@ -152,7 +153,7 @@ private:
   void sinkThroughGeneric(linalg::GenericOp op) {
     unsigned rank = op.getNumLoops();
     auto reads = [&](OpOperand *input) {
-      return channelsLastBehind(input->get()) &&
+      return channelsLastSource(input->get()) &&
              op.getMatchingIndexingMap(input).isIdentity();
     };
     if (rank < 3 || !isPointwise(op) ||
@@ -205,7 +206,7 @@ private:
   }
 
   void sinkThroughSlice(tensor::ExtractSliceOp op) {
-    Value source = channelsLastBehind(op.getSource());
+    Value source = channelsLastSource(op.getSource());
     if (!source || rankOf(op.getResult()) != rankOf(source))
       return;
     Value slice = rewriter.create<tensor::ExtractSliceOp>(
@@ -218,7 +219,7 @@ private:
   /// The tensor that an insertion writes into, with its channels last: the
   /// operand of a view, a fill or an empty tensor. Null for other tensors.
   Value destinationLast(Value dest) {
-    if (Value source = channelsLastBehind(dest))
+    if (Value source = channelsLastSource(dest))
       return source;
     Operation *op = dest.getDefiningOp();
     auto fill = dyn_cast_or_null<linalg::FillOp>(op);
@@ -239,8 +240,8 @@ private:
   void sinkThroughInsert(tensor::InsertSliceOp op) {
     if (rankOf(op.getSource()) != rankOf(op.getDest()) ||
         rankOf(op.getDest()) < 3 ||
-        (!channelsLastBehind(op.getSource()) &&
-         !channelsLastBehind(op.getDest())))
+        (!channelsLastSource(op.getSource()) &&
+         !channelsLastSource(op.getDest())))
       return;
     Value dest = destinationLast(op.getDest());
     if (!dest)

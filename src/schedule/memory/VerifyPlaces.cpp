@@ -14,7 +14,7 @@ namespace schedule {
 namespace {
 
 /// A range of places, without `end`. A place is the bytes between two
-/// neighbouring ends of buffers, or the region behind a symbolic offset.
+/// neighbouring ends of buffers, or the region after a symbolic offset.
 struct Range {
   size_t begin, end;
 };

@@ -1,4 +1,4 @@
-//===- VerifyPlaces.h - do live buffers lie apart? --------------*- C++ -*-===//
+//===- VerifyPlaces.h - are live buffers disjoint? --------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_MEMORY_VERIFYPLACES_H
@@ -10,7 +10,7 @@ namespace anabranch {
 namespace schedule {
 
 /// Fails, with a diagnostic, unless every planned buffer has a place and two
-/// buffers that may live at the same time lie apart. Those of symbolic size
+/// buffers that may live at the same time are disjoint. Those of symbolic size
 /// share bytes only if they have the same offset. Near linear in the number of
 /// buffers and of commands, for each stream.
 mlir::LogicalResult verifyPlaces(ir::ProgramOp program);

@@ -82,7 +82,7 @@ BufferTable::Memory BufferTable::newMemory(StringRef kind,
 }
 
 BufferTable::Memory &BufferTable::memoryOf(Value value) {
-  value = bytesBehind(value);
+  value = lookThroughReshapes(value);
   auto found = memories.find(value);
   if (found != memories.end())
     return found->second;
@@ -145,8 +145,8 @@ Value BufferTable::create(const Memory &memory, Location loc, StringRef dtype,
   return buffer = op.getResult();
 }
 
-StringRef BufferTable::dtypeBehind(Value value) {
-  Value bytes = bytesBehind(value);
+StringRef BufferTable::dtypeOf(Value value) {
+  Value bytes = lookThroughReshapes(value);
   if (bytes.getDefiningOp<ir::AtenOp>())
     return dtypeOfCall(cast<OpResult>(bytes));
   if (auto argument = dyn_cast<BlockArgument>(bytes))
@@ -158,24 +158,24 @@ StringRef BufferTable::dtypeBehind(Value value) {
 
 Value BufferTable::ofInput(unsigned argument) {
   BlockArgument value = main.getArgument(argument);
-  return create(memoryOf(value), value.getLoc(), dtypeBehind(value),
-                shapeOf(value), sizesAttr(stridesOfArgument(main, argument)));
+  return create(memoryOf(value), value.getLoc(), dtypeOf(value), shapeOf(value),
+                sizesAttr(stridesOfArgument(main, argument)));
 }
 
 Value BufferTable::of(Value value, StringRef dtype) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     unsigned number = argument.getArgNumber();
-    if (dtype.empty() || dtype == dtypeBehind(value))
+    if (dtype.empty() || dtype == dtypeOf(value))
       return ofInput(number);
     return create(memoryOf(value), value.getLoc(), dtype, shapeOf(value),
                   sizesAttr(stridesOfArgument(main, number)));
   }
-  Value bytes = bytesBehind(value);
+  Value bytes = lookThroughReshapes(value);
   Memory memory = memoryOf(value);
   if (dtype.empty())
-    dtype = dtypeBehind(value);
+    dtype = dtypeOf(value);
   auto kept = reshaped.find(bytes);
-  if (kept != reshaped.end() && (bytes != value || dtype != dtypeBehind(value)))
+  if (kept != reshaped.end() && (bytes != value || dtype != dtypeOf(value)))
     memory = kept->second;
   const Place *place = placement.find(bytes);
   return create(memory, value.getLoc(), dtype, shapeOf(value),

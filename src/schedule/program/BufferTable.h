@@ -69,7 +69,7 @@ private:
   Memory &memoryOfOutput(unsigned number);
   /// The dtype of a tensor with the sign of its integers: the type of an
   /// argument says it, and a reshape has that of its source.
-  llvm::StringRef dtypeBehind(mlir::Value value);
+  llvm::StringRef dtypeOf(mlir::Value value);
   mlir::Attribute bytesOf(llvm::StringRef dtype, mlir::ArrayAttr shape,
                           mlir::ArrayAttr strides);
   mlir::Value create(const Memory &memory, mlir::Location loc,

@@ -217,7 +217,7 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
 void CommandBuilder::copy(Value value, Value source, Value destination) {
   b.setInsertionPointToEnd(&stream.getBody().front());
   auto made = b.create<ir::CopyOp>(value.getLoc(), source, destination);
-  if (Operation *maker = bytesBehind(value).getDefiningOp())
+  if (Operation *maker = lookThroughReshapes(value).getDefiningOp())
     ir::setScope(made, ir::scopeOf(maker));
 }
 
@@ -244,7 +244,7 @@ CommandBuilder::buildEarlyCopies(SmallVectorImpl<unsigned> &late) {
   Operation *terminator = main.getBody().front().getTerminator();
   for (unsigned number : placement.copies()) {
     Value value = terminator->getOperand(number);
-    if (!isa<BlockArgument>(bytesBehind(value))) {
+    if (!isa<BlockArgument>(lookThroughReshapes(value))) {
       late.push_back(number);
     } else if (!main.getResultAttr(number, "anabranch.writes")) {
       if (failed(buildCopy(number)))

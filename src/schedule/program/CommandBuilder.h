@@ -11,8 +11,9 @@ namespace anabranch {
 namespace schedule {
 
 /// Writes the commands of @main, in its order. A dispatch becomes a launch, an
-/// `anabranch.aten` a call. A copy follows where a value must lie elsewhere
-/// than its maker puts it. Dispatches over constants go to `initialize`.
+/// `anabranch.aten` a call. A copy follows if a value must be stored in another
+/// place than its maker writes it to. Dispatches over constants go to
+/// `initialize`.
 class CommandBuilder {
 public:
   CommandBuilder(mlir::func::FuncOp main, SizeTable &sizes,

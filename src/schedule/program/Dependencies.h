@@ -11,7 +11,7 @@
 namespace anabranch {
 namespace schedule {
 
-/// The number of the memory behind a buffer.
+/// The number of the memory that a buffer is a view of.
 int64_t memoryOf(mlir::Value buffer);
 
 /// Numbers commands as they come. For each it finds the earlier ones that it
@@ -20,11 +20,11 @@ class Dependencies {
 public:
   struct Earlier {
     /// Commands that must be done first. A reader needs the last writer. A
-    /// writer needs all earlier users. An ordered call needs the ordered call
-    /// before it.
+    /// writer needs the last writer and the readers since. An ordered call
+    /// needs the ordered call before it.
     llvm::SetVector<int> needed;
-    /// Commands that read an input which this command overwrites. The input is
-    /// the caller's memory, so the user must order them.
+    /// Readers of an input that this command overwrites; `needed` lacks them.
+    /// The input is the caller's memory, so the user must order them.
     llvm::SetVector<int> overwritten;
   };
 

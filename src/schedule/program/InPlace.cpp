@@ -141,12 +141,14 @@ int64_t findDyingInput(OpResult result) {
     return -1;
   unsigned number = result.getResultNumber();
   for (auto [i, input] : llvm::enumerate(dispatch.getInputs())) {
-    Value bytes = bytesBehind(input);
+    Value bytes = lookThroughReshapes(input);
     auto maker = bytes.getDefiningOp<ir::DispatchOp>();
     if (!maker || maker->hasAttr("initialize") ||
         elementBits(input) != elementBits(result) || !elementBits(input))
       continue;
-    auto readsIt = [&](Value other) { return bytesBehind(other) == bytes; };
+    auto readsIt = [&](Value other) {
+      return lookThroughReshapes(other) == bytes;
+    };
     if (llvm::count_if(dispatch.getInputs(), readsIt) != 1)
       continue;
     auto readers = readersOf(bytes);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Questions about one dispatch and the operators around it. They keep no state:
-// any thread may ask about IR that nobody changes.
+// any thread may ask about IR that no thread changes.
 
 #ifndef ANABRANCH_SCHEDULE_PROGRAM_INPLACE_H
 #define ANABRANCH_SCHEDULE_PROGRAM_INPLACE_H
@@ -22,7 +22,7 @@ bool isLoops(ir::DispatchOp dispatch);
 bool mayOverwrite(ir::DispatchOp dispatch, unsigned input, unsigned result);
 
 /// The input of the result's dispatch that the result may overwrite, because
-/// nobody needs its bytes any more; or -1. If other operators read the bytes,
+/// no later operator needs its bytes; or -1. If other operators read the bytes,
 /// each of them must feed the dispatch. Overwriting then needs no order that
 /// the data does not need anyway.
 int64_t findDyingInput(mlir::OpResult result);

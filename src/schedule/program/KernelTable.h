@@ -16,7 +16,7 @@
 namespace anabranch {
 namespace schedule {
 
-/// How the tensors of one launch lie in memory, where their types do not say
+/// The layout of the tensors of one launch, as far as their types do not say
 /// it: strides of tensors that are not contiguous (null for others), and for
 /// each result the input whose buffer it overwrites, or -1.
 struct KernelLayout {
@@ -48,7 +48,7 @@ private:
   llvm::StringMap<int> names;
 };
 
-/// At most `limit` names of the operators behind a location, such as
+/// At most `limit` names of the operators that a location has, such as
 /// "linear_gelu".
 std::string operatorNames(mlir::Location location, llvm::StringRef separator,
                           unsigned limit);

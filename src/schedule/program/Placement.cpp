@@ -60,8 +60,8 @@ static bool isOnlyReturned(Value value) {
 /// The strides of `bytes`, of which `value` is a reshape, where those of
 /// `value` are given. Null if the reshape does more than add and drop sizes of
 /// one.
-static DenseI64ArrayAttr stridesBehind(Value value, DenseI64ArrayAttr strides,
-                                       Value bytes) {
+static DenseI64ArrayAttr
+stridesBeforeReshapes(Value value, DenseI64ArrayAttr strides, Value bytes) {
   auto shape = cast<RankedTensorType>(value.getType()).getShape();
   auto inner = cast<RankedTensorType>(bytes.getType()).getShape();
   SmallVector<int64_t> sizes, steps, found;
@@ -94,11 +94,11 @@ void Placement::placeOutput(unsigned number, Value value) {
     strides = {};
   if (!strides && isHandedOver(main, number, value))
     return;
-  Value bytes = bytesBehind(value);
+  Value bytes = lookThroughReshapes(value);
   ir::DispatchOp dispatch = runDispatchOf(bytes);
   DenseI64ArrayAttr written;
   if (strides && dispatch && isLoops(dispatch) && isOnlyReturned(value))
-    written = stridesBehind(value, strides, bytes);
+    written = stridesBeforeReshapes(value, strides, bytes);
   if (!dispatch || places.count(bytes) || (strides && !written)) {
     copied.push_back(number);
     return;
@@ -152,7 +152,7 @@ void Placement::placeMutation(unsigned number, Value value,
   int64_t inPlace = -1;
   unsigned uses = 0;
   for (auto [i, input] : llvm::enumerate(dispatch.getInputs())) {
-    if (bytesBehind(input) != argument)
+    if (lookThroughReshapes(input) != argument)
       continue;
     ++uses;
     inPlace = input == argument ? static_cast<int64_t>(i) : -1;

@@ -17,8 +17,9 @@ using namespace mlir;
 namespace anabranch {
 namespace schedule {
 
-/// An argument and its dimension, or -1 for a scalar.
-static std::pair<Value, int64_t> sourceOf(Value size) {
+/// The argument and the dimension that a size is read from; the dimension is -1
+/// for a scalar.
+static std::pair<Value, int64_t> argumentDimOf(Value size) {
   if (auto dim = size.getDefiningOp<tensor::DimOp>())
     return {dim.getSource(), *dim.getConstantIndex()};
   return {size, -1};
@@ -29,7 +30,7 @@ SizeTable::SizeTable(func::FuncOp main)
   llvm::MapVector<Dim, Value> same;
   for (auto expect : main.getOps<ir::ExpectOp>())
     if (expect.getSame())
-      same[sourceOf(expect.getSize())] = expect.getSame();
+      same[argumentDimOf(expect.getSize())] = expect.getSame();
   for (BlockArgument argument : main.getArguments()) {
     if (argument.getType().isIndex() && !same.contains({argument, -1}))
       known[argument] = newSource();

@@ -10,11 +10,11 @@
 //
 // The pass takes the commands of a stream in order. A command that cannot be a
 // member ends the super kernel. If it depends on no member, it moves before the
-// super kernel instead; if no later member depends on it, it moves behind. A
+// super kernel instead; if no later member depends on it, it moves after. A
 // wait for another stream moves before the super kernel if that costs little
 // time.
 
-#include "schedule/superkernel/SuperParts.h"
+#include "schedule/superkernel/SuperCandidates.h"
 
 #include "ir/Explain.h"
 #include "ir/PassBase.h"
@@ -35,8 +35,8 @@ namespace schedule {
 namespace {
 
 /// Launches without a scope become a super kernel if that saves at least this
-/// part of their time. A smaller gain is less than the effect of another order
-/// and other caches.
+/// candidate of their time. A smaller gain is less than the effect of another
+/// order and other caches.
 constexpr double worthwhile = 0.01;
 
 /// Microseconds that two super kernels cost more than one: an idle tail and
@@ -52,17 +52,17 @@ public:
         b(program.getContext()) {}
 
   LogicalResult run() {
-    SmallVector<SuperPart> parts = partsOf(/*marked=*/true);
-    for (const SuperPart &part : parts)
-      if (failed(checkBreak(part)))
+    SmallVector<SuperCandidate> candidates = candidatesOf(/*marked=*/true);
+    for (const SuperCandidate &candidate : candidates)
+      if (failed(checkBreak(candidate)))
         return failure();
-    for (SuperPart &part : parts)
-      if (!bypassed.contains(part.scope.getName()))
-        form(part);
+    for (SuperCandidate &candidate : candidates)
+      if (!bypassed.contains(candidate.scope.getName()))
+        form(candidate);
     if (options.find)
-      for (SuperPart &part : partsOf(/*marked=*/false))
-        if (pays(part))
-          form(part);
+      for (SuperCandidate &candidate : candidatesOf(/*marked=*/false))
+        if (pays(candidate))
+          form(candidate);
     for (auto stream : program.getBody().getOps<ir::StreamOp>())
       stream.forEachCommand(ir::dropFences);
     if (!breaks.empty())
@@ -71,73 +71,74 @@ public:
   }
 
 private:
-  SmallVector<SuperPart> partsOf(bool marked) {
-    SmallVector<SuperPart> parts;
+  SmallVector<SuperCandidate> candidatesOf(bool marked) {
+    SmallVector<SuperCandidate> candidates;
     for (auto stream : program.getBody().getOps<ir::StreamOp>())
       if (!stream.getInitialize())
-        findParts(
+        findCandidates(
             stream, marked,
-            [&](ir::WaitOp wait, const SuperPart &part) {
-              return isEarly(wait, part);
+            [&](ir::WaitOp wait, const SuperCandidate &candidate) {
+              return isEarly(wait, candidate);
             },
-            parts);
-    return parts;
+            candidates);
+    return candidates;
   }
 
   /// Whether all members may wait for an event that only some need. They may if
   /// the event comes before the first member begins or soon after, or if the
   /// user demands one super kernel for the scope.
-  bool isEarly(ir::WaitOp wait, const SuperPart &part) const {
-    if (part.members.empty())
+  bool isEarly(ir::WaitOp wait, const SuperCandidate &candidate) const {
+    if (candidate.members.empty())
       return false;
-    if (part.scope && part.scope.getStrict() == "abort")
+    if (candidate.scope && candidate.scope.getStrict() == "abort")
       return true;
     return times.recorded(wait.getEvent()) -
-               times.begin(part.members.front()) <=
+               times.begin(candidate.members.front()) <=
            partingMicroseconds;
   }
 
   /// Reports the command that interrupts a scope, or stands in it and is no
   /// member.
-  LogicalResult checkBreak(const SuperPart &part) {
-    if (!part.breaker)
+  LogicalResult checkBreak(const SuperCandidate &candidate) {
+    if (!candidate.breaker)
       return success();
-    StringRef name = part.scope.getName(), strict = part.scope.getStrict();
-    if (strict == "abort" && part.isOwn) {
-      InFlightDiagnostic error = part.breaker->emitError();
+    StringRef name = candidate.scope.getName(),
+              strict = candidate.scope.getStrict();
+    if (strict == "abort" && candidate.isOwn) {
+      InFlightDiagnostic error = candidate.breaker->emitError();
       error << "super_kernel(\"" << name
             << "\"): the option strict-scope-check=abort asks for one super "
                "kernel, but "
-            << part.reason;
+            << candidate.reason;
       // A launch with symbolic sizes is no member.
-      if (isa<ir::LaunchOp>(part.breaker))
+      if (isa<ir::LaunchOp>(candidate.breaker))
         error << ". Compile with dynamic=False, or name the sizes that come "
                  "with set_gears";
       return error;
     }
-    bool bypass = strict == "bypass" && part.isOwn;
+    bool bypass = strict == "bypass" && candidate.isOwn;
     if (bypass)
       bypassed.insert(name);
     ir::explainRefusal(
-        part.breaker->getLoc(),
+        candidate.breaker->getLoc(),
         ((bypass ? "a super kernel '" : "one super kernel '") + name + "'")
             .str(),
-        part.reason);
+        candidate.reason);
     breaks.push_back(b.getDictionaryAttr(
         {b.getNamedAttr("scope", b.getStringAttr(name)),
          b.getNamedAttr("bypassed", b.getBoolAttr(bypass)),
-         b.getNamedAttr("reason", b.getStringAttr(part.reason)),
+         b.getNamedAttr("reason", b.getStringAttr(candidate.reason)),
          b.getNamedAttr("location", b.getStringAttr(ir::describeLocation(
-                                        part.breaker->getLoc())))}));
+                                        candidate.breaker->getLoc())))}));
     return success();
   }
 
   /// Whether launches without a scope gain by becoming a super kernel.
-  bool pays(const SuperPart &part) {
-    if (machine.workers < 2 || part.members.size() < 2)
+  bool pays(const SuperCandidate &candidate) {
+    if (machine.workers < 2 || candidate.members.size() < 2)
       return false;
     double sum = 0, saved = 0;
-    for (ir::LaunchOp member : part.members) {
+    for (ir::LaunchOp member : candidate.members) {
       Cost cost = costOf(member, module, machine);
       sum += cost.split;
       saved += cost.ending;
@@ -145,25 +146,25 @@ private:
     if (saved >= worthwhile * sum)
       return true;
     ir::explainRefusal(
-        part.members.front()->getLoc(), "super kernel",
+        candidate.members.front()->getLoc(), "super kernel",
         llvm::formatv("it would save {0:f1} of the {1:f0} us of its {2} "
                       "launches",
-                      saved, sum, part.members.size())
+                      saved, sum, candidate.members.size())
             .str());
     return false;
   }
 
-  void form(SuperPart &part) {
-    if (part.members.size() < 2)
+  void form(SuperCandidate &candidate) {
+    if (candidate.members.size() < 2)
       return;
-    Operation *front = part.members.front();
-    for (Operation *op : part.earlier)
+    Operation *front = candidate.members.front();
+    for (Operation *op : candidate.earlier)
       op->moveBefore(front);
-    StringRef scope = part.scope ? part.scope.getName() : "auto";
+    StringRef scope = candidate.scope ? candidate.scope.getName() : "auto";
     std::string name = (scope + "_" + Twine(numbers[scope]++)).str();
     SmallVector<Location> locations;
     llvm::StringSet<> tags; // of the members' streams
-    for (ir::LaunchOp member : part.members) {
+    for (ir::LaunchOp member : candidate.members) {
       locations.push_back(member.getLoc());
       auto stream =
           member->getAttrOfType<StringAttr>("anabranch.member_stream");
@@ -172,9 +173,9 @@ private:
     b.setInsertionPoint(front);
     auto super = b.create<ir::SuperOp>(
         FusedLoc::get(b.getContext(), locations), b.getStringAttr(name),
-        b.getI64IntegerAttr(tags.size()), ordersOf(part.members));
+        b.getI64IntegerAttr(tags.size()), ordersOf(candidate.members));
     Block &body = super.getBody().emplaceBlock();
-    for (ir::LaunchOp member : part.members) {
+    for (ir::LaunchOp member : candidate.members) {
       // Tiles of the member wait for the bytes that they read. So the kernel
       // must have a footprint function.
       if (Operation *kernel = module.lookupSymbol(member.getKernel()))
@@ -188,9 +189,9 @@ private:
   ArrayAttr ordersOf(ArrayRef<ir::LaunchOp> members) {
     llvm::MapVector<int64_t, std::array<SmallVector<int64_t>, 2>> fences;
     for (auto [number, member] : llvm::enumerate(members)) {
-      for (int64_t fence : ir::fencesAhead.of(member))
+      for (int64_t fence : ir::fencesAfter.of(member))
         fences[fence][0].push_back(number);
-      for (int64_t fence : ir::fencesBehind.of(member))
+      for (int64_t fence : ir::fencesBefore.of(member))
         fences[fence][1].push_back(number);
     }
     SmallVector<Attribute> orders;

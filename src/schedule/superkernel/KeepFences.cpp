@@ -3,16 +3,16 @@
 //
 // Before: A {scope = "x", points = [0]}; fence {scope = "y", after = [0]};
 //         B {scope = "y"}
-// After:  A {ahead = [0]}; fence; B {behind = [0]}
+// After:  A {fences_after = [0]}; fence; B {fences_before = [0]}
 //
-// (The attributes are `anabranch.ahead` and `anabranch.behind`.) Streams keep
-// their order by themselves; the members of a super kernel keep that of data,
-// and what fences say is gone when it is formed. So each command names the
-// fences that it stands ahead of or behind.
+// (The attributes begin with `anabranch.`.) Streams keep their order by
+// themselves. The members of a super kernel keep the order of data alone, and
+// fences are gone when the super kernel is formed. So each command names the
+// fences that come after it and the fences that come before it.
 //
-// A later command of the stream stands behind all that the fence waits for. A
-// command of another stream that names the fence's point, such as a wait for an
-// event, also stands behind all earlier commands of the fence's stream.
+// A later command of the stream comes after all commands that the fence waits
+// for. A command of another stream may name the fence's point, as a wait for an
+// event does. It also comes after all earlier commands of the fence's stream.
 
 #include "ir/Scope.h"
 #include "ir/StreamPass.h"
@@ -44,10 +44,10 @@ public:
       for (int64_t point : ir::pointsMade.of(&op))
         makers[point] = &op;
     }
-    for (auto &[op, numbers] : ahead)
-      ir::fencesAhead.set(op, numbers);
-    for (auto &[op, numbers] : behind)
-      ir::fencesBehind.set(op, numbers);
+    for (auto &[op, numbers] : fencesAfter)
+      ir::fencesAfter.set(op, numbers);
+    for (auto &[op, numbers] : fencesBefore)
+      ir::fencesBefore.set(op, numbers);
   }
 
 private:
@@ -67,7 +67,7 @@ private:
 
   int64_t newFence(const Commands &before) {
     for (Operation *op : before)
-      ahead[op].push_back(count);
+      fencesAfter[op].push_back(count);
     return count++;
   }
 
@@ -91,7 +91,7 @@ private:
 
   void addCommand(Operation *op) {
     Stream &stream = streams[ir::streamOf(op)];
-    SmallVector<int64_t> &fences = behind[op];
+    SmallVector<int64_t> &fences = fencesBefore[op];
     fences = stream.fences;
     for (int64_t number : ir::pointsAwaited.of(op)) {
       auto point = points.find(makers.lookup(number));
@@ -110,7 +110,7 @@ private:
   llvm::StringMap<Stream> streams; ///< by tag
   DenseMap<int64_t, Operation *> makers;
   DenseMap<Operation *, Point> points; ///< by fence
-  llvm::MapVector<Operation *, SmallVector<int64_t>> ahead, behind;
+  llvm::MapVector<Operation *, SmallVector<int64_t>> fencesAfter, fencesBefore;
   int64_t count = 0; ///< of the numbers given so far
 };
 
@@ -120,7 +120,7 @@ private:
 std::unique_ptr<Pass> createKeepFencesPass() {
   return ir::makeStreamPass(
       "anabranch-keep-fences",
-      "commands name the fences that they stand ahead of or behind",
+      "commands name the fences that come after and before them",
       [](ir::StreamOp stream) { schedule::FenceKeeper(stream).run(); });
 }
 

@@ -14,8 +14,8 @@ struct SuperOptions {
   bool find = false; ///< also form them of launches without a scope
 };
 
-/// `anabranch-keep-fences`: each command names the fences that it stands ahead
-/// of or behind, for the members of super kernels.
+/// `anabranch-keep-fences`: each command names the fences that come after and
+/// before it, for the members of super kernels.
 std::unique_ptr<mlir::Pass> createKeepFencesPass();
 
 /// `anabranch-join-streams`: the streams of a super kernel that fuses streams

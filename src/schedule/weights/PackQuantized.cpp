@@ -208,7 +208,7 @@ private:
 
 /// Whether the elements of a tensor of floats are signed bytes.
 bool isMadeOfBytes(Value tensor) {
-  auto generic = bytesBehind(tensor).getDefiningOp<linalg::GenericOp>();
+  auto generic = lookThroughReshapes(tensor).getDefiningOp<linalg::GenericOp>();
   if (!generic || generic.getNumDpsInputs() != 1 ||
       generic.getNumResults() != 1 || generic.getNumReductionLoops() != 0)
     return false;

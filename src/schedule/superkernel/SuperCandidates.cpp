@@ -1,7 +1,7 @@
-//===- SuperParts.cpp - launches that may become one command --------------===//
+//===- SuperCandidates.cpp - launches that may become one command ---------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "schedule/superkernel/SuperParts.h"
+#include "schedule/superkernel/SuperCandidates.h"
 
 #include "ir/Scope.h"
 #include "schedule/program/Dependencies.h"
@@ -14,11 +14,11 @@ namespace anabranch {
 namespace schedule {
 namespace {
 
-/// The memories that commands use, and the fences before which they stand.
+/// The memories that commands use, and the fences that come after them.
 class Uses {
 public:
   void add(Operation *op) {
-    fences.insert(ir::fencesAhead.of(op).begin(), ir::fencesAhead.of(op).end());
+    fences.insert(ir::fencesAfter.of(op).begin(), ir::fencesAfter.of(op).end());
     for (Value buffer : writesOf(op))
       written.insert(memoryOf(buffer));
     for (Value buffer : op->getOperands())
@@ -28,7 +28,7 @@ public:
   /// Whether the command must stay after these commands.
   bool orders(Operation *op) const {
     return llvm::any_of(
-               ir::fencesBehind.of(op),
+               ir::fencesBefore.of(op),
                [&](int64_t fence) { return fences.contains(fence); }) ||
            llvm::any_of(op->getOperands(),
                         [&](Value buffer) {
@@ -53,10 +53,11 @@ bool isStatic(ir::LaunchOp launch) {
   return llvm::all_of(launch.getSizes(), llvm::IsaPred<IntegerAttr>);
 }
 
-class PartFinder {
+class CandidateFinder {
 public:
-  PartFinder(bool marked, IsEarly isEarly, SmallVectorImpl<SuperPart> &parts)
-      : marked(marked), isEarly(isEarly), parts(parts) {}
+  CandidateFinder(bool marked, IsEarly isEarly,
+                  SmallVectorImpl<SuperCandidate> &candidates)
+      : marked(marked), isEarly(isEarly), candidates(candidates) {}
 
   void visit(Operation *op) {
     ir::SuperAttr scope = ir::superOf(op->getLoc());
@@ -68,7 +69,7 @@ public:
     if (marked && named && !reason.empty())
       return endScope(op, scope, reason);
     auto wait = dyn_cast<ir::WaitOp>(op);
-    if (wait && open && isEarly(wait, part))
+    if (wait && open && isEarly(wait, candidate))
       return pending.push_back(op);
     if (!launch && !isa<ir::CopyOp>(op))
       return close(op);
@@ -93,24 +94,24 @@ private:
   }
 
   void addMember(ir::LaunchOp launch, ir::SuperAttr scope) {
-    if (open && (part.scope != scope || later.orders(launch)))
+    if (open && (candidate.scope != scope || later.orders(launch)))
       close(launch);
     if (!open) {
       // The scope was interrupted and goes on here.
       if (scope && interrupted.lookup(scope)) {
-        SuperPart &before = parts[interrupted.lookup(scope) - 1];
+        SuperCandidate &before = candidates[interrupted.lookup(scope) - 1];
         before.breaker = interruptions.lookup(scope);
         before.reason = describe(before.breaker);
         before.isOwn = isa<ir::WaitOp, ir::RecordOp>(before.breaker);
       }
       open = true;
-      part.scope = scope;
+      candidate.scope = scope;
     }
     if (scope)
       interrupted.erase(scope);
-    part.earlier.append(pending);
+    candidate.earlier.append(pending);
     pending.clear();
-    part.members.push_back(launch);
+    candidate.members.push_back(launch);
     members.add(launch);
   }
 
@@ -123,18 +124,18 @@ private:
   }
 
   void endScope(Operation *op, ir::SuperAttr scope, const std::string &reason) {
-    if (!open || part.scope != scope) {
+    if (!open || candidate.scope != scope) {
       close(op);
       open = true;
-      part.scope = scope;
+      candidate.scope = scope;
     }
-    part.breaker = op;
-    part.reason = reason;
+    candidate.breaker = op;
+    candidate.reason = reason;
     interrupted.erase(scope);
     close(nullptr);
   }
 
-  /// Moves a command that is no member before the members or behind them. It
+  /// Moves a command that is no member before the members or after them. It
   /// stays in place if no other member follows.
   void pass(Operation *op) {
     if (members.orders(op) || later.orders(op))
@@ -146,12 +147,12 @@ private:
   void close(Operation *breaker) {
     if (!open)
       return;
-    if (part.scope && breaker && !part.members.empty()) {
-      interrupted[part.scope] = parts.size() + 1;
-      interruptions[part.scope] = breaker;
+    if (candidate.scope && breaker && !candidate.members.empty()) {
+      interrupted[candidate.scope] = candidates.size() + 1;
+      interruptions[candidate.scope] = breaker;
     }
-    parts.push_back(std::move(part));
-    part = SuperPart();
+    candidates.push_back(std::move(candidate));
+    candidate = SuperCandidate();
     members = later = Uses();
     pending.clear();
     open = false;
@@ -159,22 +160,22 @@ private:
 
   bool marked;
   IsEarly isEarly;
-  SmallVectorImpl<SuperPart> &parts;
-  SuperPart part; ///< the part being built
+  SmallVectorImpl<SuperCandidate> &candidates;
+  SuperCandidate candidate; ///< the one being built
   bool open = false;
   Uses members, later;
   SmallVector<Operation *> pending; ///< since the last member
-  /// For each scope that was interrupted: the number of the interrupted part
-  /// plus one, and the command that interrupted it.
+  /// For each scope that was interrupted: the number of the interrupted
+  /// candidate plus one, and the command that interrupted it.
   DenseMap<Attribute, size_t> interrupted;
   DenseMap<Attribute, Operation *> interruptions;
 };
 
 } // namespace
 
-void findParts(ir::StreamOp stream, bool marked, IsEarly isEarly,
-               SmallVectorImpl<SuperPart> &parts) {
-  PartFinder finder(marked, isEarly, parts);
+void findCandidates(ir::StreamOp stream, bool marked, IsEarly isEarly,
+                    SmallVectorImpl<SuperCandidate> &candidates) {
+  CandidateFinder finder(marked, isEarly, candidates);
   for (Operation &op : stream.getBody().front())
     finder.visit(&op);
   finder.finish();

@@ -1,4 +1,4 @@
-//===- SuperParts.h - launches that may become one command ------*- C++ -*-===//
+//===- SuperCandidates.h - launches that may become one command -*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_SCHEDULE_SUPERKERNEL_SUPERPARTS_H
@@ -11,16 +11,16 @@
 namespace anabranch {
 namespace schedule {
 
-/// Launches that become one super kernel: a part of a scope on one stream, or
-/// launches without a scope.
-struct SuperPart {
+/// Launches that become one super kernel: a candidate of a scope on one stream,
+/// or launches without a scope.
+struct SuperCandidate {
   ir::SuperAttr scope; ///< null: launches without a scope
   llvm::SmallVector<ir::LaunchOp> members;
   /// Commands between the members that depend on none of them. They include
   /// waits for other streams, since no member records an event.
   llvm::SmallVector<mlir::Operation *> earlier;
-  /// The command that ends the part although the scope goes on, why it is no
-  /// member, and whether it belongs to the scope.
+  /// The command that ends the candidate although the scope goes on, why it is
+  /// no member, and whether it belongs to the scope.
   mlir::Operation *breaker = nullptr;
   std::string reason;
   bool isOwn = true;
@@ -28,12 +28,12 @@ struct SuperPart {
 
 /// Whether all members may wait for the event, instead of only those that need
 /// it.
-using IsEarly = llvm::function_ref<bool(ir::WaitOp, const SuperPart &)>;
+using IsEarly = llvm::function_ref<bool(ir::WaitOp, const SuperCandidate &)>;
 
-/// Finds the parts of a stream in order: those of scopes if `marked`, else
+/// Finds the candidates of a stream in order: those of scopes if `marked`, else
 /// those of launches without a scope. Moves nothing.
-void findParts(ir::StreamOp stream, bool marked, IsEarly isEarly,
-               llvm::SmallVectorImpl<SuperPart> &parts);
+void findCandidates(ir::StreamOp stream, bool marked, IsEarly isEarly,
+                    llvm::SmallVectorImpl<SuperCandidate> &candidates);
 
 } // namespace schedule
 } // namespace anabranch
