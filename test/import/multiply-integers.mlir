@@ -75,7 +75,7 @@ func.func @on_a_stream(%q: tensor<5x8xi8>, %w: tensor<8x4xi8>) -> tensor<5x4xf32
 }
 
 // A factor that is computed from sizes stays with its call. The number of a zero
-// point is unknown behind a conversion to bytes, which may wrap around.
+// point is unknown after a conversion to bytes, which may wrap around.
 // CHECK-LABEL: func.func @scaled_by_a_size
 // CHECK: anabranch.aten "addmm"
 // CHECK-LABEL: func.func @narrow_zero

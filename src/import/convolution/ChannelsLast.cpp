@@ -11,8 +11,8 @@
 //
 // The points of all images are the rows of one product and the frozen weight is
 // its packed right operand, as in a linear layer. A window is one run of
-// channels for each tap. SinkChannels moves the views at both ends behind what
-// follows, so that nothing is transposed between two convolutions.
+// channels for each tap. SinkChannels moves the views at both ends after the
+// operators that follow, so nothing is transposed between two convolutions.
 
 #include "import/lowering/Contract.h"
 #include "import/lowering/Convolution.h"

@@ -57,7 +57,7 @@ static Value beforeRepetition(LoweringBuilder &b, Value tensor) {
   if (&body.front() != body.getTerminator() ||
       body.front().getOperand(0) != body.getArgument(0))
     return Value();
-  // Along the dimension behind the heads, the one element of the source
+  // Along the dimension after the heads, the one element of the source
   // repeats.
   SmallVector<AffineMap> maps = repeat.getIndexingMapsArray();
   ArrayRef<int64_t> loops = collapse.getSrcType().getShape();

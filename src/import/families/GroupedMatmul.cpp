@@ -42,7 +42,7 @@ static Operand groupsOfRows(LoweringBuilder &b, Operand ends,
   return b.tensor(groups, wide);
 }
 
-/// The matrix of each row: [rows, K, N]. Rows behind the last group take the
+/// The matrix of each row: [rows, K, N]. Rows after the last group take the
 /// last matrix.
 static Operand matricesOf(LoweringBuilder &b, Operand groups, Operand right) {
   Sizes sizes = b.sizesOf(right.value);
@@ -60,7 +60,7 @@ static Operand matricesOf(LoweringBuilder &b, Operand groups, Operand right) {
   return b.tensor(matrices, right.dtype);
 }
 
-/// [S, K] x [G, K, N], where group g ends before row offs[g]. Rows behind the
+/// [S, K] x [G, K, N], where group g ends before row offs[g]. Rows after the
 /// last group are zero.
 static Value multiplyGroups(LoweringBuilder &b, Operand left, Operand right,
                             Operand ends) {

@@ -39,7 +39,7 @@ static std::optional<DType> widenedFrom(Block &body) {
   return DType{op->getOperand(0).getType(), isa<arith::ExtUIOp>(op)};
 }
 
-/// Looks behind transposes and widenings: the product reads their operands and
+/// Looks through transposes and widenings: the product reads their operands and
 /// stays the same.
 static Factor withoutCopies(Factor factor) {
   Read &read = factor.read;

@@ -1,9 +1,9 @@
 //===- IndexLists.h - what index and index_put index with -------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// `x[a, :, b]`: the index tensors broadcast together. If they stand side by
-// side, their common dimensions take their place in the result; else the common
-// dimensions come first. The other dimensions follow in order.
+// `x[a, :, b]`: the index tensors broadcast together. If they are
+// neighbours, their common dimensions take their place in the result; else the
+// common dimensions come first. The other dimensions follow in order.
 
 #ifndef ANABRANCH_IMPORT_LOWERING_INDEXLISTS_H
 #define ANABRANCH_IMPORT_LOWERING_INDEXLISTS_H

@@ -15,7 +15,7 @@ namespace anabranch {
 namespace importer {
 
 /// One value for each result of the call, of exactly its type. Null for a
-/// result that nobody uses and that was not made.
+/// result that has no use and was not made.
 using Lowered = mlir::FailureOr<llvm::SmallVector<mlir::Value>>;
 using LoweringFn = std::function<Lowered(ir::AtenOp, LoweringBuilder &)>;
 

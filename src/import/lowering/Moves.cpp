@@ -233,7 +233,7 @@ OpFoldResult wrapStart(LoweringBuilder &b, OpFoldResult start,
   bool bothStatic =
       getConstantIntValue(start) && getConstantIntValue(size).has_value();
   if (isNonNegative(start)) {
-    // A start behind the end makes an empty slice, whose offset is not used. So
+    // A start after the end makes an empty slice, whose offset is not used. So
     // a symbolic size needs no clamping.
     return bothStatic ? minSizes(b.builder, b.loc, start, size) : start;
   }

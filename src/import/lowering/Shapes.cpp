@@ -164,16 +164,16 @@ Sizes sizesOf(OpBuilder &builder, Location loc, Value tensor) {
 
 namespace {
 /// Dimensions of the source and of the result that have the same product.
-struct Group {
+struct MatchedDims {
   ReassociationIndices source, result;
 };
 } // namespace
 
 /// Cuts both shapes into the shortest groups of equal product. If one side
 /// ends, the rest of the other has product one, because the totals are equal.
-static SmallVector<Group> groupDims(ArrayRef<OpFoldResult> source,
-                                    ArrayRef<OpFoldResult> result) {
-  SmallVector<Group> groups;
+static SmallVector<MatchedDims> matchDims(ArrayRef<OpFoldResult> source,
+                                          ArrayRef<OpFoldResult> result) {
+  SmallVector<MatchedDims> groups;
   size_t i = 0, j = 0;
   while (i < source.size() && j < result.size()) {
     // Finds the shortest pair of prefixes with the same product: tries each
@@ -187,7 +187,7 @@ static SmallVector<Group> groupDims(ArrayRef<OpFoldResult> source,
         right.multiply(result[n]);
         if (!(left == right))
           continue;
-        Group group;
+        MatchedDims group;
         for (; i <= m; ++i)
           group.source.push_back(i);
         for (; j <= n; ++j)
@@ -290,7 +290,7 @@ Value reshape(OpBuilder &builder, Location loc, Value tensor,
                           : collapse(builder, loc, tensor, {});
   }
   SmallVector<ReassociationIndices> collapsed, expanded;
-  for (const Group &group : groupDims(source, sizes)) {
+  for (const MatchedDims &group : matchDims(source, sizes)) {
     collapsed.push_back(group.source);
     expanded.push_back(group.result);
   }

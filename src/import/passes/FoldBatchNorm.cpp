@@ -203,7 +203,7 @@ std::unique_ptr<Pass> createFoldBatchNormPass() {
   return ir::makePass<func::FuncOp, arith::ArithDialect, linalg::LinalgDialect,
                       math::MathDialect, tensor::TensorDialect>(
       "anabranch-fold-batch-norm",
-      "multiplies frozen weights by the batch norm behind them",
+      "multiplies frozen weights by the batch norm after them",
       importer::foldBatchNorm);
 }
 

@@ -25,19 +25,20 @@ using namespace mlir;
 namespace anabranch {
 namespace {
 
-/// The parts of a fence.
-struct Parts {
+/// The operands of a fence.
+struct FenceOperands {
   SmallVector<Value> passes, after;
   StringAttr awaits, records;
 };
 
-/// The parts of a call's fence. None if the call orders nothing; failure if its
-/// arguments are wrong.
-FailureOr<std::optional<Parts>> partsOf(OpBuilder &builder, ir::AtenOp op) {
+/// The operands of a call's fence. None if the call orders nothing; failure if
+/// its arguments are wrong.
+FailureOr<std::optional<FenceOperands>> fenceOperandsOf(OpBuilder &builder,
+                                                        ir::AtenOp op) {
   StringRef name = op.getCallee();
   if (!name.consume_front("anabranch::"))
-    return std::optional<Parts>();
-  Parts parts;
+    return std::optional<FenceOperands>();
+  FenceOperands operands;
   auto add = [&](StringRef argument, SmallVectorImpl<Value> &to) {
     Value value = op.getOperandArg(argument);
     if (!value || !isa<RankedTensorType>(value.getType()))
@@ -47,40 +48,42 @@ FailureOr<std::optional<Parts>> partsOf(OpBuilder &builder, ir::AtenOp op) {
   };
   LogicalResult valid = success();
   if (name == "wait") {
-    valid = add("dependency", parts.after);
+    valid = add("dependency", operands.after);
   } else if (name == "pass") {
-    valid = add("self", parts.passes);
+    valid = add("self", operands.passes);
   } else if (name == "wait_event") {
-    valid = add("event", parts.after);
+    valid = add("event", operands.after);
   } else if (name == "wait_tag") {
     auto tag = op.getStringArg("tag");
     valid = success(tag.has_value());
     if (tag)
-      parts.awaits = builder.getStringAttr(*tag);
+      operands.awaits = builder.getStringAttr(*tag);
   } else if (name == "record") {
     if (auto tag = op.getStringArg("tag"))
-      parts.records = builder.getStringAttr(*tag);
-    parts.passes.push_back(builder.create<tensor::EmptyOp>(
+      operands.records = builder.getStringAttr(*tag);
+    operands.passes.push_back(builder.create<tensor::EmptyOp>(
         op.getLoc(), ArrayRef<int64_t>{0}, builder.getF32Type()));
   } else {
-    return std::optional<Parts>();
+    return std::optional<FenceOperands>();
   }
-  bool fits = succeeded(valid) && op.getNumResults() == parts.passes.size();
-  for (auto [value, result] : llvm::zip(parts.passes, op.getResults()))
+  bool fits = succeeded(valid) && op.getNumResults() == operands.passes.size();
+  for (auto [value, result] : llvm::zip(operands.passes, op.getResults()))
     fits &= value.getType() == result.getType();
   if (!fits)
     return op.emitOpError("does not fit \"") << op.getCallee() << "\"";
-  return std::optional<Parts>(parts);
+  return std::optional<FenceOperands>(operands);
 }
 
 LogicalResult lower(ir::AtenOp op) {
   OpBuilder builder(op);
-  FailureOr<std::optional<Parts>> parts = partsOf(builder, op);
-  if (failed(parts) || !*parts)
-    return parts;
+  FailureOr<std::optional<FenceOperands>> operands =
+      fenceOperandsOf(builder, op);
+  if (failed(operands) || !*operands)
+    return operands;
   auto fence = builder.create<ir::FenceOp>(
-      op.getLoc(), TypeRange(ValueRange((*parts)->passes)), (*parts)->passes,
-      (*parts)->after, (*parts)->awaits, (*parts)->records);
+      op.getLoc(), TypeRange(ValueRange((*operands)->passes)),
+      (*operands)->passes, (*operands)->after, (*operands)->awaits,
+      (*operands)->records);
   ir::setScope(fence, ir::scopeOf(op));
   op.replaceAllUsesWith(fence.getResults());
   op.erase();

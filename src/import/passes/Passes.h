@@ -19,7 +19,7 @@ std::unique_ptr<mlir::Pass> createLowerFencesPass();
 /// `anabranch-normalize-aten`: removes calls that do nothing, at level "aten".
 std::unique_ptr<mlir::Pass> createNormalizeAtenPass();
 
-/// `anabranch-fold-batch-norm`: folds batch norm behind a convolution or a
+/// `anabranch-fold-batch-norm`: folds batch norm after a convolution or a
 /// linear layer into its weights, if all of them are frozen.
 std::unique_ptr<mlir::Pass> createFoldBatchNormPass();
 

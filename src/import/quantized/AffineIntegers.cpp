@@ -54,9 +54,9 @@ bool keepsIntegers(DType from, DType to) {
                       : from.isInt() && to.isInt() && to.width() > 8;
 }
 
-/// The tensor whose elements a view or a conversion has, if they are small
-/// integers; null for other calls.
-Value sourceOf(ir::AtenOp op) {
+/// The operand of a view, or of a conversion that keeps small integers: the
+/// result holds the same ones. Null for other calls.
+Value sameIntegersOperand(ir::AtenOp op) {
   if (!op || op.getOrdered() || op.getNumResults() != 1)
     return Value();
   if (isView(op))
@@ -127,7 +127,7 @@ Finder::Found Finder::read(const Operand &tensor, unsigned depth) {
 
 Finder::Found Finder::converted(ir::AtenOp op, unsigned depth) {
   LoweringBuilder of(b.builder, op);
-  Value source = sourceOf(op);
+  Value source = sameIntegersOperand(op);
   if (!source)
     return std::nullopt;
   return read(of.tensor(source, op.isUnsigned(source)), depth);
@@ -200,7 +200,7 @@ bool Finder::follow(ir::AtenOp view, const Operand &integers, Operand &tensor) {
 
 /// The same view of the integers.
 Finder::Found Finder::viewed(ir::AtenOp op, unsigned depth) {
-  Value source = sourceOf(op);
+  Value source = sameIntegersOperand(op);
   Found found = source ? find(source, depth) : std::nullopt;
   if (!found)
     return std::nullopt;
@@ -251,7 +251,7 @@ bool isWhole(const Operand &tensor) {
   if (tensor.dtype.isInt())
     return true;
   auto op = tensor.value.getDefiningOp<ir::AtenOp>();
-  Value source = sourceOf(op);
+  Value source = sameIntegersOperand(op);
   Operand from = tensor;
   from.value = source;
   if (source)
@@ -263,7 +263,7 @@ bool isWhole(const Operand &tensor) {
 /// The one number that all elements are known to be. It is one that no
 /// conversion rounds.
 std::optional<int64_t> knownNumber(Value tensor) {
-  while (Value source = sourceOf(tensor.getDefiningOp<ir::AtenOp>()))
+  while (Value source = sameIntegersOperand(tensor.getDefiningOp<ir::AtenOp>()))
     tensor = source;
   auto range = ir::rangeOf(tensor);
   if (!range || range->first != range->second ||

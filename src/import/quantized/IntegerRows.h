@@ -18,7 +18,7 @@ namespace anabranch {
 namespace importer {
 
 /// The value of a matrix product whose rows stand for bytes and whose weight is
-/// made of steady ones, with scale and zero point of the rows behind the
+/// made of steady ones, with scale and zero point of the rows after the
 /// product. Null for other calls.
 mlir::Value multiplyIntegerRows(LoweringBuilder &b, ir::AtenOp op);
 

@@ -81,7 +81,7 @@ std::optional<Rounding> Rounding::find(Value converted, DType byte) {
 }
 
 /// Where the number is a factor times a clamped one that nobody else reads,
-/// takes the factor ahead of the clamp, to which it adds the bounds.
+/// takes the factor before the clamp, to which it adds the bounds.
 void Rounding::takeActivation() {
   ir::AtenOp product = madeBy(number, {"mul.Tensor"});
   auto factor = product ? product.getFloatArg("other") : std::nullopt;

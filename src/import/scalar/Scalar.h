@@ -59,7 +59,7 @@ Num operator>=(Num a, Num b);
 Num operator==(Num a, Num b);
 Num operator!=(Num a, Num b);
 
-// A type and an operator cannot stand in parentheses.
+// Parentheses around a type or an operator are no C++.
 // NOLINTBEGIN(bugprone-macro-parentheses)
 #define ANABRANCH_SCALAR_MIXED(RESULT, OP)                                     \
   inline RESULT operator OP(Num a, double b) { return a OP a.constant(b); }    \
