@@ -154,7 +154,7 @@ Status FileWriter::finish(uint64_t &bytes, std::string &hash) {
   return std::move(failure);
 }
 
-/// Empties the folder behind the descriptor, and closes the descriptor.
+/// Empties the folder of the descriptor, and closes the descriptor.
 static void removeAllIn(int descriptor) {
   DIR *folder = ::fdopendir(descriptor);
   if (!folder) {

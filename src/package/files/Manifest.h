@@ -56,7 +56,7 @@ struct Manifest {
   std::string name;      ///< the program's name
   std::string cpu;       ///< "x86-64", empty without kernels
   std::vector<std::string> features; ///< that the CPU must have
-  /// The best target first. Empty: the program lies at the top, made for `cpu`.
+  /// The best target first. Empty: the program is at the top, made for `cpu`.
   /// Otherwise `cpu` and `features` are empty.
   std::vector<ManifestTarget> targets;
   Signature signature;

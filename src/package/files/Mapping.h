@@ -20,7 +20,7 @@ public:
   Mapping &operator=(Mapping &&other) noexcept;
   ~Mapping();
 
-  /// Maps the file behind the descriptor, which the caller still owns. `name`
+  /// Maps the file of the descriptor, which the caller still owns. `name`
   /// is for errors. An empty file has no address.
   static Expected<Mapping> map(int descriptor, const std::string &name);
 

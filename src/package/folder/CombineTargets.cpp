@@ -20,15 +20,15 @@ Status wrong(const std::string &why) {
   return Status(StatusCode::InvalidArgument, why);
 }
 
-bool isPrepared(const TargetPart &part) {
-  const auto &bytes = part.package->program.persistent_bytes;
-  return part.prepared && bytes && bytes->value() > 0;
+bool isPrepared(const LoadedTarget &target) {
+  const auto &bytes = target.package->program.persistent_bytes;
+  return target.prepared && bytes && bytes->value() > 0;
 }
 
 /// Whether `initialize` need not run. The constants that only it reads are then
 /// left out.
-bool needsNoInitialize(const TargetPart &part) {
-  return isPrepared(part) || !initializes(*part.package);
+bool needsNoInitialize(const LoadedTarget &target) {
+  return isPrepared(target) || !initializes(*target.package);
 }
 
 /// Adds the constants that calls read or, if `all`, that `initialize` reads
@@ -56,10 +56,10 @@ Expected<std::vector<Constant>> constantsOf(const Combination &c) {
   bool all =
       !std::all_of(c.targets.begin(), c.targets.end(), needsNoInitialize);
   std::map<std::string, Constant> found;
-  for (const TargetPart &part : c.targets)
-    for (const ProgramT *program : part.package->programs())
+  for (const LoadedTarget &target : c.targets)
+    for (const ProgramT *program : target.package->programs())
       if (Status s =
-              addConstants(*program, part.package->constants, all, found);
+              addConstants(*program, target.package->constants, all, found);
           !s.ok())
         return s;
   std::vector<Constant> constants;
@@ -71,9 +71,9 @@ Expected<std::vector<Constant>> constantsOf(const Combination &c) {
   return constants;
 }
 
-ManifestTarget describe(const TargetPart &part) {
-  const Manifest &m = part.package->manifest;
-  return {part.name, m.cpu, m.features, m.kernels, isPrepared(part)};
+ManifestTarget describe(const LoadedTarget &target) {
+  const Manifest &m = target.package->manifest;
+  return {target.name, m.cpu, m.features, m.kernels, isPrepared(target)};
 }
 
 /// The manifest of the combined package, without its files.
@@ -83,16 +83,16 @@ Expected<Manifest> describe(const Combination &c) {
   m.features.clear();
   m.kernels.clear();
   m.files.clear();
-  for (const TargetPart &part : c.targets) {
-    if (!part.package->target.empty())
-      return wrong("target '" + part.name + "' is a combined package itself");
-    if (part.package->program.inputs.size() !=
+  for (const LoadedTarget &target : c.targets) {
+    if (!target.package->target.empty())
+      return wrong("target '" + target.name + "' is a combined package itself");
+    if (target.package->program.inputs.size() !=
             c.targets.front().package->program.inputs.size() ||
-        part.package->program.outputs.size() !=
+        target.package->program.outputs.size() !=
             c.targets.front().package->program.outputs.size())
       return wrong("the targets were not made of the same graph");
-    m.needsLibtorch |= part.package->manifest.needsLibtorch;
-    m.targets.push_back(describe(part));
+    m.needsLibtorch |= target.package->manifest.needsLibtorch;
+    m.targets.push_back(describe(target));
   }
   m.signature.json = c.signature;
   // Parsing refuses here what a reader would refuse later.
@@ -110,13 +110,13 @@ Status copyFile(const std::string &from, const Descriptor &folder,
   return writeText(folder, name, *bytes, true, row);
 }
 
-Status writeTarget(Staging &staging, const TargetPart &part,
+Status writeTarget(Staging &staging, const LoadedTarget &target,
                    std::map<std::string, ManifestFile> &files) {
-  std::string prefix = "targets/" + part.name;
+  std::string prefix = "targets/" + target.name;
   Expected<Descriptor> folder = staging.makeFolder(prefix);
   if (!folder)
     return folder.takeStatus();
-  const Package &package = *part.package;
+  const Package &package = *target.package;
   if (Status s =
           writeText(*folder, "program.bin", serializeProgram(package.program),
                     true, files[prefix + "/program.bin"]);
@@ -127,11 +127,11 @@ Status writeTarget(Staging &staging, const TargetPart &part,
                             files[prefix + "/kernels.so"]);
         !s.ok())
       return s;
-  if (!isPrepared(part))
+  if (!isPrepared(target))
     return {};
   ManifestFile &row = files[prefix + "/prepared.bin"];
   FileWriter file(*folder, "prepared.bin", true);
-  file.write(part.prepared,
+  file.write(target.prepared,
              static_cast<size_t>(package.program.persistent_bytes->value()));
   return file.finish(row.bytes, row.hash);
 }
@@ -141,7 +141,7 @@ Status combine(const std::string &path, Combination &c) {
     return wrong("a package needs a target");
   // The target with the most features comes first: it has the best kernels.
   std::sort(c.targets.begin(), c.targets.end(),
-            [](const TargetPart &a, const TargetPart &b) {
+            [](const LoadedTarget &a, const LoadedTarget &b) {
               size_t ours = a.package->manifest.features.size(),
                      theirs = b.package->manifest.features.size();
               return ours != theirs ? ours > theirs : a.name < b.name;
@@ -159,8 +159,8 @@ Status combine(const std::string &path, Combination &c) {
                                 manifest->files["constants.safetensors"]);
       !s.ok())
     return s;
-  for (const TargetPart &part : c.targets)
-    if (Status s = writeTarget(staging, part, manifest->files); !s.ok())
+  for (const LoadedTarget &target : c.targets)
+    if (Status s = writeTarget(staging, target, manifest->files); !s.ok())
       return s;
   ManifestFile ignored;
   if (Status s = writeText(staging.folder, "manifest.json", toJson(*manifest),

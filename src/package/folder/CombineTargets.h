@@ -11,15 +11,15 @@ namespace anabranch::package {
 
 /// A package with its program at the top. It becomes one target of the
 /// combination.
-struct TargetPart {
+struct LoadedTarget {
   std::string name;
   std::unique_ptr<Package> package;
-  /// The memory that its `initialize` fills; null if nobody ran it.
+  /// The memory that its `initialize` fills; null if it did not run.
   const void *prepared = nullptr;
 };
 
 struct Combination {
-  std::vector<TargetPart> targets;
+  std::vector<LoadedTarget> targets;
   std::string signature; ///< JSON text; empty: none
   /// First values of states. Each has the name of its input.
   std::vector<Constant> state;

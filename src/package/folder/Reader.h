@@ -33,7 +33,7 @@ struct Package {
   Manifest manifest;
   ProgramT program;
   Safetensors constants;
-  std::string target;      ///< empty: the program lies at the top
+  std::string target;      ///< empty: the program is at the top
   std::string kernelsPath; ///< empty if there are no kernels
   Mapping
       prepared; ///< the memory that `initialize` fills; empty: it has to run

@@ -54,7 +54,7 @@ protected:
     Status s = writePackage(folder.path + "/" + name, contents);
     ASSERT_TRUE(s.ok()) << s.message();
   }
-  TargetPart part(const std::string &name) {
+  LoadedTarget part(const std::string &name) {
     ReadOptions options;
     options.checkCpu = options.checkHashes = false;
     auto read = readPackage(folder.path + "/" + name, options);
@@ -66,7 +66,7 @@ protected:
     c.targets.push_back(part("plain"));
     c.targets.push_back(part("rich"));
     if (prepared)
-      for (TargetPart &each : c.targets)
+      for (LoadedTarget &each : c.targets)
         each.prepared = memory;
     c.signature = signature;
     c.state = state;

@@ -11,7 +11,7 @@
 namespace anabranch::package {
 
 /// Checks everything that the runtime relies on: indices are in range, kinds
-/// agree, static ranges lie inside their memory, nothing writes read-only
+/// agree, static ranges are inside their memory, nothing writes read-only
 /// memory, every event is recorded once, no stream waits forever, and accesses
 /// are free of races. An error names the wrong entry.
 Status verifyProgram(const ProgramT &program);

@@ -12,25 +12,25 @@ namespace anabranch {
 using namespace package;
 
 /// Opens the package. Runs its `initialize` too, if this machine can.
-static Status load(const TargetPackage &given, TargetPart &part,
+static Status load(const TargetPackage &given, LoadedTarget &target,
                    std::vector<std::shared_ptr<const Executable>> &running) {
   ReadOptions reading;
   reading.checkHashes = reading.checkCpu = false;
   Expected<std::unique_ptr<Package>> read = readPackage(given.path, reading);
   if (!read)
     return read.takeStatus();
-  part.name = given.name;
-  part.package = std::move(*read);
-  const Manifest &m = part.package->manifest;
+  target.name = given.name;
+  target.package = std::move(*read);
+  const Manifest &m = target.package->manifest;
   if (!whyNotHere(m.cpu, m.features).empty() || m.needsLibtorch ||
-      !initializes(*part.package))
+      !initializes(*target.package))
     return {};
   OpenOptions opening;
   opening.checkHashes = false;
   auto opened = Executable::open(given.path, opening);
   if (!opened)
     return opened.takeStatus();
-  part.prepared = (*opened)->preparedWeights();
+  target.prepared = (*opened)->preparedWeights();
   running.push_back(std::move(*opened));
   return {};
 }
