@@ -178,14 +178,14 @@ void Call::finish() {
     listener->end(heard);
 }
 
-void Scope::start() {
+void OpenSlice::start() {
   if (call->listener)
     heard = call->listener->begin(
         call->program.labels[static_cast<size_t>(label)].shown.c_str());
   begin = call->recording ? ticks() : 0;
 }
 
-void Scope::finish() {
+void OpenSlice::finish() {
   if (call->recording)
     call->recorder->add({begin, ticks(), call->record.id, tiles, label});
   if (call->listener)

@@ -90,11 +90,11 @@ public:
   Call(const Call &) = delete;
   Call &operator=(const Call &) = delete;
 
-  /// What a Scope takes: null if nothing is recorded.
+  /// The argument of an OpenSlice: null if nothing is recorded.
   const Call *orNull() const { return recorder ? this : nullptr; }
 
 private:
-  friend class Scope;
+  friend class OpenSlice;
   void start(const std::shared_ptr<const ProgramInfo> &program,
              const std::vector<int64_t> &slots);
   void finish();
@@ -107,20 +107,20 @@ private:
   CallRecord record{};
 };
 
-/// A slice, from construction to destruction, if `call` is not null.
-class Scope {
+/// Records a slice from construction to destruction, if `call` is not null.
+class OpenSlice {
 public:
-  Scope(const Call *call, int label, int64_t tiles = 0)
+  OpenSlice(const Call *call, int label, int64_t tiles = 0)
       : call(call), label(label), tiles(tiles) {
     if (call)
       start();
   }
-  ~Scope() {
+  ~OpenSlice() {
     if (call)
       finish();
   }
-  Scope(const Scope &) = delete;
-  Scope &operator=(const Scope &) = delete;
+  OpenSlice(const OpenSlice &) = delete;
+  OpenSlice &operator=(const OpenSlice &) = delete;
 
 private:
   void start();

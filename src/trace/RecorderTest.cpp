@@ -64,12 +64,12 @@ TEST_F(RecorderFile, HasWorkersStreamsAndEvents) {
     {
       Call call(Recorder::active(), info, {4});
       ASSERT_NE(call.orNull(), nullptr);
-      std::thread other([&] { Scope scope(call.orNull(), 0, 3); });
+      std::thread other([&] { OpenSlice slice(call.orNull(), 0, 3); });
       {
-        Scope scope(call.orNull(), 0, 1);
+        OpenSlice slice(call.orNull(), 0, 1);
       }
       other.join();
-      Scope scope(call.orNull(), 1, 1);
+      OpenSlice slice(call.orNull(), 1, 1);
     }
     ASSERT_TRUE(stopTrace().ok());
     EXPECT_FALSE(stopTrace().ok());
@@ -118,7 +118,7 @@ TEST_F(RecorderFile, ShowsSuperKernelsAndTheirLaunches) {
   {
     Call call(Recorder::active(), info, {4});
     for (int label : {1, 2, 1, 2})
-      Scope scope(call.orNull(), label, 2);
+      OpenSlice slice(call.orNull(), label, 2);
   }
   ASSERT_TRUE(stopTrace().ok());
   std::map<std::string, int> slices;
@@ -155,10 +155,10 @@ TEST_F(RecorderFile, SharesWorkAmongPieces) {
   {
     Call call(Recorder::active(), twoStreams(), {4});
     {
-      Scope scope(call.orNull(), 0, 1);
+      OpenSlice slice(call.orNull(), 0, 1);
     }
     {
-      Scope scope(call.orNull(), 0, 3);
+      OpenSlice slice(call.orNull(), 0, 3);
     }
   }
   ASSERT_TRUE(stopTrace().ok());
@@ -178,8 +178,8 @@ TEST_F(RecorderFile, MayBeginAndEndWhileCallsRun) {
     threads.emplace_back([&] {
       while (!done) {
         Call call(Recorder::active(), info, {4});
-        Scope first(call.orNull(), 0, 1);
-        Scope second(call.orNull(), 1, 1);
+        OpenSlice first(call.orNull(), 0, 1);
+        OpenSlice second(call.orNull(), 1, 1);
         std::this_thread::sleep_for(std::chrono::microseconds(20));
       }
     });
@@ -217,7 +217,7 @@ TEST(Recorder, RecordsNothingWhenOff) {
   EXPECT_EQ(Recorder::active(), nullptr);
   Call call(Recorder::active(), twoStreams(), {4});
   EXPECT_EQ(call.orNull(), nullptr);
-  Scope scope(call.orNull(), 0);
+  OpenSlice slice(call.orNull(), 0);
 }
 
 struct Listener : SliceListener {
@@ -242,7 +242,7 @@ TEST(Recorder, TellsAListenerWithoutATrace) {
   setSliceListener(&listener);
   {
     Call call(Recorder::active(), info, {4});
-    Scope scope(call.orNull(), 0);
+    OpenSlice slice(call.orNull(), 0);
     EXPECT_EQ(listener.open, 2);
   }
   setSliceListener(nullptr);

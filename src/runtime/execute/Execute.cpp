@@ -72,7 +72,7 @@ static Status withPlace(Status status, const trace::Label &label) {
 [[gnu::noinline]] static void runStep(const CallFrame &frame,
                                       const Command &command,
                                       const trace::Call *call) {
-  trace::Scope scope(call, command.label);
+  trace::OpenSlice slice(call, command.label);
   const StepPlan &step = frame.commands.steps[command.index];
   TensorView tensors[mostStepTensors];
   for (size_t i = 0; i < step.buffers.size(); ++i)
@@ -82,7 +82,7 @@ static Status withPlace(Status status, const trace::Label &label) {
 
 [[gnu::noinline]] static Status
 runCall(CallFrame &frame, const Command &command, const trace::Call *call) {
-  trace::Scope scope(call, command.label);
+  trace::OpenSlice slice(call, command.label);
   Status done = callHost(frame, command.index);
   return done.ok() ? Status()
                    : withPlace(std::move(done),
@@ -97,7 +97,7 @@ runCall(CallFrame &frame, const Command &command, const trace::Call *call) {
   for (int i = 0; i < super.launchCount; ++i) {
     int launch = super.firstLaunch + i, label = super.firstLabel + i;
     int64_t tiles = frame.launches.tiles[launch];
-    trace::Scope scope(call, label, tiles);
+    trace::OpenSlice slice(call, label, tiles);
     int32_t status = frame.launches.run(launch, 0, tiles, scratch);
     if (status != ANABRANCH_KERNEL_OK)
       return kernelError(status, frame.launches.labelOf(label));
@@ -109,7 +109,7 @@ Status runAlone(CallFrame &frame, const Command &command, LaunchScratch scratch,
                 const trace::Call *call) {
   if (command.kind == Command::Kind::Launch) {
     int64_t tiles = frame.launches.tiles[command.index];
-    trace::Scope scope(call, command.label, tiles);
+    trace::OpenSlice slice(call, command.label, tiles);
     int32_t status = frame.launches.run(command.index, 0, tiles, scratch);
     return status == ANABRANCH_KERNEL_OK
                ? Status()

@@ -111,7 +111,7 @@ void ParallelRun::runClaimed(int stream, ClaimWord word, Piece piece,
   StreamState &state = frame.streams[stream];
   const Command &command = commandAt(stream, word);
   {
-    trace::Scope scope(call, command.label, piece.count);
+    trace::OpenSlice slice(call, command.label, piece.count);
     int32_t status =
         launches.run(command.index, piece.first, piece.count, worker.scratch);
     if (status != ANABRANCH_KERNEL_OK)

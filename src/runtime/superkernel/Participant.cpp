@@ -87,7 +87,7 @@ int Participant::work() {
 bool Participant::runTask(int number) {
   const Task &task = run[number];
   {
-    trace::Scope scope(traced, task.label, task.tiles);
+    trace::OpenSlice slice(traced, task.label, task.tiles);
     int32_t status = launches.run(task.launch, task.tile, task.tiles, scratch);
     if (status != ANABRANCH_KERNEL_OK) {
       call.fail(kernelError(status, launches.labelOf(task.label)));
