@@ -28,7 +28,7 @@ public:
   NoFork &operator=(const NoFork &) = delete;
 };
 
-/// How many forks lie between the first process of this program and this one.
+/// The number of forks from the first process of this program to this one.
 uint32_t forkDepth();
 
 /// One T in each process, made at the first use. The child of a fork gets a new

@@ -43,8 +43,9 @@ std::string expected(const std::vector<Size> &sizes, const int64_t *slots) {
   return describe(numbers.data(), numbers.size());
 }
 
-/// The argument that a slot's value comes from; empty for a computed slot.
-std::string sourceOf(const Plan &plan, int slot) {
+/// The argument that a slot's value comes from, in words; empty for a computed
+/// slot.
+std::string argumentOfSlot(const Plan &plan, int slot) {
   for (size_t i = 0; i < plan.inputs.size(); ++i)
     if (slot >= 0 && plan.inputs[i].scalarSlot == slot)
       return title(plan, i);
@@ -65,7 +66,7 @@ Status wrongShape(const CallFrame &frame, size_t number,
     int64_t size = valueOf(want[d], frame.slots.data());
     if (got.shape[d] == size)
       continue;
-    if (std::string source = sourceOf(frame.plan, want[d].slot());
+    if (std::string source = argumentOfSlot(frame.plan, want[d].slot());
         !source.empty())
       text += "; dimension " + std::to_string(d) + " (" +
               std::to_string(got.shape[d]) + ") must equal " + source + " (" +
@@ -83,8 +84,8 @@ Status checkLimits(const Plan &plan, const int64_t *slots) {
       continue;
     bool below = size < limit.min();
     return Status(StatusCode::InvalidArgument,
-                  sourceOf(plan, limit.slot()) + " is " + std::to_string(size) +
-                      ", but the program was made for " +
+                  argumentOfSlot(plan, limit.slot()) + " is " +
+                      std::to_string(size) + ", but the program was made for " +
                       std::to_string(below ? limit.min() : limit.max()) +
                       (below ? " or more" : " or less"));
   }

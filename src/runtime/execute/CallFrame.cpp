@@ -117,7 +117,7 @@ Status CallFrame::sizeArena() {
   if (bytes < 0)
     return Status(StatusCode::Internal, "the arena has a negative size");
   arenaBytes = static_cast<size_t>(bytes);
-  return isCall ? checkArenaParts(bytes) : Status();
+  return isCall ? checkDynamicRanges(bytes) : Status();
 }
 
 Status CallFrame::placeAnew() {
@@ -131,13 +131,13 @@ Status CallFrame::placeAnew() {
   return {};
 }
 
-/// Checks that parts of the arena with different offsets are disjoint for these
-/// sizes. The proof that commands do not race assumes that.
-Status CallFrame::checkArenaParts(int64_t arenaBytes) {
+/// Checks that ranges of the arena with different offsets are disjoint for
+/// these sizes. The proof that commands do not race assumes that.
+Status CallFrame::checkDynamicRanges(int64_t arenaBytes) {
   std::vector<std::pair<int64_t, int64_t>> ranges{{0, plan.staticArenaBytes}};
-  for (const ArenaPart &part : plan.arenaParts) {
-    int64_t begin = valueOf(part.offset, slots.data()), end = begin;
-    for (const Size &size : part.bytes) {
+  for (const DynamicRange &range : plan.dynamicRanges) {
+    int64_t begin = valueOf(range.offset, slots.data()), end = begin;
+    for (const Size &size : range.bytes) {
       int64_t bytes = valueOf(size, slots.data()), last;
       if (begin < 0 || bytes < 0 || __builtin_add_overflow(begin, bytes, &last))
         return outsideArena();

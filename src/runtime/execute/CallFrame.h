@@ -85,7 +85,7 @@ private:
   Status checkSizes() const;
   Status sizeArena();
   Status placeAnew();
-  Status checkArenaParts(int64_t arenaBytes);
+  Status checkDynamicRanges(int64_t arenaBytes);
   void fillViews();
 
   struct Tuned {

@@ -7,7 +7,7 @@
 #include "runtime/execute/Arguments.h"
 #include "runtime/execute/Execute.h"
 #include "runtime/execute/NamedEvents.h"
-#include "runtime/load/InitializeParts.h"
+#include "runtime/load/InitializeBatches.h"
 #include "runtime/plan/BuildPlan.h"
 #include "runtime/plan/Describe.h"
 #include "runtime/superkernel/BuildTaskGraph.h"
@@ -84,14 +84,14 @@ Status LoadedProgram::initialize() {
   DeviceBuffer arena(*plan.device);
   if (watched->any())
     return initialize(watched->independent(), arena);
-  // A part of the initialisation reads at most so many bytes of constants, or
+  // A batch of the initialisation reads at most so many bytes of constants, or
   // one weight.
   constexpr int64_t pieceBytes = int64_t(32) << 20;
-  std::vector<Commands> parts = cutByReads(plan, plan.initialize, pieceBytes);
-  if (parts.empty())
+  std::vector<Commands> batches = cutByReads(plan, plan.initialize, pieceBytes);
+  if (batches.empty())
     return initialize(plan.initialize, arena);
-  for (const Commands &part : parts) {
-    if (Status s = initialize(part, arena); !s.ok())
+  for (const Commands &batch : batches) {
+    if (Status s = initialize(batch, arena); !s.ok())
       return s;
     owner->package->constants.releasePages();
   }

@@ -28,9 +28,8 @@ private:
 std::pair<const void *, size_t> weightBytesOf(const Plan &plan,
                                               const BufferPlan &buffer);
 
-/// Returns the pages of `memory` to the system that lie in none of the ranges
-/// [begin, end) of it. They read as zero from then on. Returns how many bytes
-/// are left.
+/// Returns the pages of `memory` outside of the ranges [begin, end) to the
+/// system. They read as zero from then on. Returns how many bytes are left.
 size_t dropAllBut(std::vector<std::pair<size_t, size_t>> ranges, void *memory,
                   size_t size);
 

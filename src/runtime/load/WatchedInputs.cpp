@@ -3,7 +3,7 @@
 
 #include "runtime/load/WatchedInputs.h"
 
-#include "runtime/load/InitializeParts.h"
+#include "runtime/load/InitializeBatches.h"
 
 #include <algorithm>
 
@@ -85,7 +85,7 @@ Commands WatchedInputs::independent() const {
     if (std::find(dependences[i].begin(), dependences[i].end(), true) ==
         dependences[i].end())
       numbers.push_back(i);
-  return partOf(plan.initialize, numbers);
+  return selectCommands(plan.initialize, numbers);
 }
 
 bool WatchedInputs::areAsIn(const InputValue *values) const {
@@ -110,7 +110,7 @@ Commands WatchedInputs::outdated(const InputValue *values) const {
         numbers.push_back(i);
         break;
       }
-  return partOf(plan.initialize, numbers);
+  return selectCommands(plan.initialize, numbers);
 }
 
 void WatchedInputs::beginChange(const InputValue *values) {

@@ -112,7 +112,7 @@ TEST_F(WatchedInputs, AtAnotherPlaceAreReadAgain) {
   }
 }
 
-/// The next call does not take what a failed one left behind.
+/// The next call uses no result of a failed one.
 TEST_F(WatchedInputs, AreReadAgainAfterAnError) {
   ProgramMaker m;
   int w = m.input("w", {fixed(elements)});

@@ -65,9 +65,9 @@ void addBuffers(const Package &package, const ProgramT &program, Plan &plan) {
   }
 }
 
-/// Finds the end of the arena's static buffers, and groups the other buffers
-/// into parts by offset.
-void addArenaParts(const ProgramT &program, Plan &plan) {
+/// Finds the end of the arena's static buffers, and collects the other buffers
+/// in ranges by offset.
+void addDynamicRanges(const ProgramT &program, Plan &plan) {
   std::map<std::pair<int, int64_t>, size_t> numbers;
   for (const auto &buffer : program.buffers) {
     if (buffer->kind != BufferKind::Arena)
@@ -79,10 +79,10 @@ void addArenaParts(const ProgramT &program, Plan &plan) {
       continue;
     }
     auto [entry, isNew] = numbers.try_emplace({offset.slot(), offset.value()},
-                                              plan.arenaParts.size());
+                                              plan.dynamicRanges.size());
     if (isNew)
-      plan.arenaParts.push_back({offset, {}});
-    plan.arenaParts[entry->second].bytes.push_back(bytes);
+      plan.dynamicRanges.push_back({offset, {}});
+    plan.dynamicRanges[entry->second].bytes.push_back(bytes);
   }
 }
 
@@ -131,7 +131,7 @@ Status buildPlan(const Package &package, const ProgramT &program,
   addInputs(program, plan);
   plan.slotLimits = program.slot_limits;
   addBuffers(package, program, plan);
-  addArenaParts(program, plan);
+  addDynamicRanges(program, plan);
   addOutputs(program, plan);
   std::vector<bool> watched = readByInitialize(program);
   for (size_t i = 0; i < watched.size(); ++i)

@@ -48,8 +48,8 @@ struct BufferPlan {
   bool readByKernels = false;
 };
 
-/// A part of the arena whose offset or size is known only at run time.
-struct ArenaPart {
+/// A range of the arena whose offset or size is known only at run time.
+struct DynamicRange {
   Size offset;
   std::vector<Size> bytes; ///< of the buffers at this offset
 };
@@ -100,7 +100,7 @@ struct StepPlan {
 };
 constexpr size_t mostStepTensors = 8;
 
-/// A super kernel: launches that stand together in Commands::launches.
+/// A super kernel: neighbouring launches of Commands::launches.
 struct SuperKernel {
   int firstLaunch = 0, launchCount = 0;
   int firstLabel = 0;  ///< of the launches, in turn
@@ -160,7 +160,7 @@ struct Plan {
   int viewNumbers = 0; ///< int64s that a frame needs for shapes and strides
   Size arenaBytes;
   int64_t staticArenaBytes = 0; ///< the end of the buffers at static offsets
-  std::vector<ArenaPart> arenaParts; ///< all others
+  std::vector<DynamicRange> dynamicRanges; ///< all others
   int64_t persistentBytes = 0;
   void *persistent = nullptr;
   std::vector<std::string> awaits, records; ///< tags; NamedEvents.h

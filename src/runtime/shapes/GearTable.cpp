@@ -50,22 +50,23 @@ GearTable::GearTable(Programs programs) : all(std::move(programs)) {
     members[fixed].push_back(static_cast<int>(p));
   }
   for (const auto &[fixed, numbers] : members) {
-    Group group;
+    SizeIndex index;
     for (size_t i = 0; i < places.size(); ++i)
       if (fixed[i])
-        group.places.push_back(places[i]);
-    group.allocate(numbers.size());
+        index.places.push_back(places[i]);
+    index.allocate(numbers.size());
     for (int number : numbers) {
       std::vector<int64_t> sizes;
-      for (const Place &place : group.places)
+      for (const Place &place : index.places)
         sizes.push_back(wanted(all[number]->getPlan(), place.input, place.dim));
-      group.insert(sizes.data(), number);
+      index.insert(sizes.data(), number);
     }
-    groups.push_back(std::move(group));
+    indices.push_back(std::move(index));
   }
-  std::sort(groups.begin(), groups.end(), [](const Group &a, const Group &b) {
-    return a.places.size() > b.places.size();
-  });
+  std::sort(indices.begin(), indices.end(),
+            [](const SizeIndex &a, const SizeIndex &b) {
+              return a.places.size() > b.places.size();
+            });
 }
 
 void GearTable::findPlaces() {
@@ -100,7 +101,7 @@ void GearTable::findPlaces() {
 }
 
 //===----------------------------------------------------------------------===//
-// Groups
+// Size indices
 //===----------------------------------------------------------------------===//
 
 static uint64_t hashOf(const int64_t *sizes, size_t count) {
@@ -111,7 +112,7 @@ static uint64_t hashOf(const int64_t *sizes, size_t count) {
 }
 
 /// At least half of the entries stay free, so every search ends.
-void GearTable::Group::allocate(size_t members) {
+void GearTable::SizeIndex::allocate(size_t members) {
   size_t entries = 2;
   while (entries < 2 * members)
     entries *= 2;
@@ -119,7 +120,7 @@ void GearTable::Group::allocate(size_t members) {
   keys.assign(entries * places.size(), 0);
 }
 
-int GearTable::Group::find(const int64_t *sizes) const {
+int GearTable::SizeIndex::find(const int64_t *sizes) const {
   size_t width = places.size(), mask = numbers.size() - 1;
   for (size_t at = hashOf(sizes, width) & mask; numbers[at] >= 0;
        at = (at + 1) & mask)
@@ -129,7 +130,7 @@ int GearTable::Group::find(const int64_t *sizes) const {
 }
 
 /// Of two programs for the same sizes the first one stays.
-void GearTable::Group::insert(const int64_t *sizes, int number) {
+void GearTable::SizeIndex::insert(const int64_t *sizes, int number) {
   size_t width = places.size(), mask = numbers.size() - 1;
   size_t at = hashOf(sizes, width) & mask;
   for (; numbers[at] >= 0; at = (at + 1) & mask)
@@ -158,14 +159,14 @@ bool GearTable::fit(const InputValue *inputs, size_t count) const {
   return true;
 }
 
-std::pair<const GearTable::Group *, int>
+std::pair<const GearTable::SizeIndex *, int>
 GearTable::lookUp(const InputValue *inputs) const {
   int64_t sizes[mostPlaces];
-  for (const Group &group : groups) {
-    for (size_t i = 0; i < group.places.size(); ++i)
-      sizes[i] = sizeAt(inputs[group.places[i].input], group.places[i].dim);
-    if (int number = group.find(sizes); number >= 0)
-      return {&group, number};
+  for (const SizeIndex &index : indices) {
+    for (size_t i = 0; i < index.places.size(); ++i)
+      sizes[i] = sizeAt(inputs[index.places[i].input], index.places[i].dim);
+    if (int number = index.find(sizes); number >= 0)
+      return {&index, number};
   }
   return {nullptr, -1};
 }
@@ -175,8 +176,8 @@ const LoadedProgram *GearTable::find(const InputValue *inputs,
   static std::atomic<uint64_t> clock{0};
   if (!fit(inputs, count))
     return all.front().get();
-  auto [group, number] = lookUp(inputs);
-  if (!group)
+  auto [index, number] = lookUp(inputs);
+  if (!index)
     return nullptr;
   const LoadedProgram *program = all[number].get();
   program->lastUse.store(clock.fetch_add(1, std::memory_order_relaxed) + 1,
@@ -187,8 +188,8 @@ const LoadedProgram *GearTable::find(const InputValue *inputs,
 bool GearTable::isExact(const InputValue *inputs, size_t count) const {
   if (!fit(inputs, count))
     return false;
-  auto [group, number] = lookUp(inputs);
-  return group && !places.empty() && group->places.size() == places.size();
+  auto [index, number] = lookUp(inputs);
+  return index && !places.empty() && index->places.size() == places.size();
 }
 
 const LoadedProgram *GearTable::findLarger(const InputValue *inputs,

@@ -29,6 +29,7 @@ public:
   const LoadedProgram *findLarger(const InputValue *inputs, size_t count) const;
 
   /// Whether the program for these arguments was made for these sizes only.
+  /// False if all programs have equal sizes, as one program has.
   bool isExact(const InputValue *inputs, size_t count) const;
 
   /// An error that names the sizes of the arguments, and the sizes of the
@@ -42,8 +43,8 @@ private:
     size_t input;
     int dim;
   };
-  /// Programs that fix the same places, in a hash table by the sizes there.
-  struct Group {
+  /// A hash table from the sizes at some places to the program for them.
+  struct SizeIndex {
     std::vector<Place> places;
     std::vector<int64_t> keys; ///< the sizes of each entry of `numbers`
     std::vector<int> numbers;  ///< of programs; -1: free
@@ -55,12 +56,12 @@ private:
 
   void findPlaces();
   bool fit(const InputValue *inputs, size_t count) const;
-  std::pair<const Group *, int> lookUp(const InputValue *inputs) const;
+  std::pair<const SizeIndex *, int> lookUp(const InputValue *inputs) const;
   std::string sizesOf(const LoadedProgram &program) const;
 
   Programs all;
-  std::vector<Place> places; ///< of all groups
-  std::vector<Group> groups; ///< those with most places first
+  std::vector<Place> places;      ///< of all indices
+  std::vector<SizeIndex> indices; ///< those with most places first
 };
 
 } // namespace anabranch::runtime

@@ -43,8 +43,8 @@ void copyBox(const char *from, const int64_t *fromStrides, char *to,
             toStrides + 1, shape + 1, rank - 1, item);
 }
 
-/// Gives the program memory for whole results, and the caller's memory to the
-/// parts cut from them.
+/// Gives the program memory for whole results, and cuts the caller's outputs
+/// from them.
 class CutAllocator : public OutputAllocator {
 public:
   CutAllocator(const Device &device,
@@ -56,41 +56,42 @@ public:
     std::vector<OutputValue> asked(outputs, outputs + count);
     for (const package::PaddedDim &cut : cuts)
       addCut(outputs, cut);
-    for (Part &part : parts) {
-      if (part.isDense)
-        part.strides = denseStrides(part.shape);
-      asked[part.output].tensor.shape = part.shape.data();
-      asked[part.output].tensor.strides = part.strides.data();
+    for (CutOutput &cutOutput : cutOutputs) {
+      if (cutOutput.isDense)
+        cutOutput.strides = denseStrides(cutOutput.shape);
+      asked[cutOutput.output].tensor.shape = cutOutput.shape.data();
+      asked[cutOutput.output].tensor.strides = cutOutput.strides.data();
     }
     if (Status s = caller.allocate(asked.data(), count); !s.ok())
       return s;
     for (size_t i = 0; i < count; ++i)
       outputs[i].tensor.data = asked[i].tensor.data;
-    for (Part &part : parts) {
-      part.data = static_cast<char *>(asked[part.output].tensor.data);
-      if (!part.whole.block.reserve(part.bytes))
+    for (CutOutput &cutOutput : cutOutputs) {
+      cutOutput.data = static_cast<char *>(asked[cutOutput.output].tensor.data);
+      if (!cutOutput.whole.block.reserve(cutOutput.bytes))
         return Status::outOfMemory();
-      outputs[part.output].tensor.data = part.whole.block.get();
+      outputs[cutOutput.output].tensor.data = cutOutput.whole.block.get();
     }
     return {};
   }
 
   void handOver(OutputValue *outputs) {
-    for (Part &part : parts) {
+    for (CutOutput &cutOutput : cutOutputs) {
       bool empty = false;
-      for (int64_t size : part.shape)
+      for (int64_t size : cutOutput.shape)
         empty |= size == 0;
       if (!empty)
-        copyBox(static_cast<const char *>(part.whole.block.get()),
-                part.whole.strides.data(), part.data, part.strides.data(),
-                part.shape.data(), part.shape.size(), part.item);
-      outputs[part.output].tensor.data = part.data;
+        copyBox(static_cast<const char *>(cutOutput.whole.block.get()),
+                cutOutput.whole.strides.data(), cutOutput.data,
+                cutOutput.strides.data(), cutOutput.shape.data(),
+                cutOutput.shape.size(), cutOutput.item);
+      outputs[cutOutput.output].tensor.data = cutOutput.data;
     }
   }
 
 private:
-  struct Part {
-    explicit Part(const Device &device) : whole(device) {}
+  struct CutOutput {
+    explicit CutOutput(const Device &device) : whole(device) {}
     size_t output = 0, bytes = 0, item = 0;
     Memory whole;
     bool isDense = true; ///< else its strides do not depend on sizes
@@ -100,32 +101,33 @@ private:
 
   void addCut(const OutputValue *outputs, const package::PaddedDim &cut) {
     auto output = static_cast<size_t>(cut.output());
-    Part *part = nullptr;
-    for (Part &known : parts)
+    CutOutput *cutOutput = nullptr;
+    for (CutOutput &known : cutOutputs)
       if (known.output == output)
-        part = &known;
-    if (!part) {
+        cutOutput = &known;
+    if (!cutOutput) {
       const TensorView &tensor = outputs[output].tensor;
-      part = &parts.emplace_back(device);
-      part->output = output;
-      part->item = itemSize(tensor.dtype);
-      part->shape.assign(tensor.shape, tensor.shape + tensor.rank);
-      part->strides.assign(tensor.strides, tensor.strides + tensor.rank);
-      part->whole.strides = part->strides;
-      part->isDense = part->strides == denseStrides(part->shape);
+      cutOutput = &cutOutputs.emplace_back(device);
+      cutOutput->output = output;
+      cutOutput->item = itemSize(tensor.dtype);
+      cutOutput->shape.assign(tensor.shape, tensor.shape + tensor.rank);
+      cutOutput->strides.assign(tensor.strides, tensor.strides + tensor.rank);
+      cutOutput->whole.strides = cutOutput->strides;
+      cutOutput->isDense = cutOutput->strides == denseStrides(cutOutput->shape);
       int64_t last = 0;
       for (int32_t d = 0; d < tensor.rank; ++d)
         last += std::max<int64_t>(tensor.shape[d] - 1, 0) * tensor.strides[d];
-      part->bytes = static_cast<size_t>(last + 1) * part->item;
+      cutOutput->bytes = static_cast<size_t>(last + 1) * cutOutput->item;
     }
-    part->shape[cut.dim()] = inputs[cut.input()].tensor.shape[cut.input_dim()];
+    cutOutput->shape[cut.dim()] =
+        inputs[cut.input()].tensor.shape[cut.input_dim()];
   }
 
   const Device &device;
   const std::vector<package::PaddedDim> &cuts;
   const InputValue *inputs;
   OutputAllocator &caller;
-  std::list<Part> parts;
+  std::list<CutOutput> cutOutputs;
 };
 
 /// Fills up one input. False if there is no memory.

@@ -142,7 +142,7 @@ void GraphBuilder::addFootprint(
     launch.kernel.footprint(sizes.data(), tile, said.data());
     for (int i = 0; i < launch.operandCount; ++i) {
       std::optional<StridedRegion> region =
-          regionOf(said[i], baseOf(bufferOf(launch, i)));
+          regionAt(said[i], baseOf(bufferOf(launch, i)));
       std::vector<StridedRegion> &list = regions[i];
       if (region && (list.empty() || !join(list.back(), *region)))
         list.push_back(*region);

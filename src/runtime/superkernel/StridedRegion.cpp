@@ -24,7 +24,7 @@ int64_t floorDivide(int64_t a, int64_t b) {
 
 /// Whether the run [begin, end) meets one of `runs`.
 bool meetsRun(const StridedRegion &runs, int64_t begin, int64_t end) {
-  // The first run that ends behind `begin`.
+  // The first run that ends after `begin`.
   int64_t i = floorDivide(begin - runs.begin - runs.width, runs.pitch) + 1;
   i = std::max<int64_t>(i, 0);
   return i < runs.count && runs.begin + i * runs.pitch < end;
@@ -41,17 +41,18 @@ bool meetsInStep(const StridedRegion &a, const StridedRegion &b) {
 
 } // namespace
 
-std::optional<StridedRegion> regionOf(const anabranch_strided_region &said,
+std::optional<StridedRegion> regionAt(const anabranch_strided_region &reported,
                                       int64_t base) {
-  if (said.width <= 0 || said.count <= 0)
+  if (reported.width <= 0 || reported.count <= 0)
     return std::nullopt;
   int64_t span;
   auto isFar = [](int64_t n) { return n > farthest || n < -farthest; };
-  if (__builtin_mul_overflow(said.count - 1, said.pitch, &span) ||
-      isFar(span) || isFar(said.offset) || isFar(said.width) || isFar(base))
+  if (__builtin_mul_overflow(reported.count - 1, reported.pitch, &span) ||
+      isFar(span) || isFar(reported.offset) || isFar(reported.width) ||
+      isFar(base))
     return everything;
-  StridedRegion region{base + said.offset, said.width, 0, 1};
-  int64_t pitch = said.pitch;
+  StridedRegion region{base + reported.offset, reported.width, 0, 1};
+  int64_t pitch = reported.pitch;
   if (span < 0) {
     region.begin += span;
     pitch = -pitch;
@@ -59,9 +60,9 @@ std::optional<StridedRegion> regionOf(const anabranch_strided_region &said,
   }
   if (pitch <= region.width) {
     region.width += span;
-  } else if (said.count > 1) {
+  } else if (reported.count > 1) {
     region.pitch = pitch;
-    region.count = said.count;
+    region.count = reported.count;
   }
   return region;
 }

@@ -24,9 +24,10 @@ struct StridedRegion {
   }
 };
 
-/// The region that a kernel reports, shifted by `base`; none if it touches no
-/// byte. A region with impossible addresses becomes all bytes.
-std::optional<StridedRegion> regionOf(const anabranch_strided_region &said,
+/// The region that a kernel reports from a buffer's pointer, for a buffer at
+/// `base`; none if it holds no byte. A region with impossible addresses becomes
+/// all bytes.
+std::optional<StridedRegion> regionAt(const anabranch_strided_region &reported,
                                       int64_t base);
 
 /// Whether the two share a byte. Exact if one is a single run, if both have the

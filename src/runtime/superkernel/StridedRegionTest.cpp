@@ -43,7 +43,7 @@ protected:
   void forPairs(
       const std::function<void(StridedRegion, const StridedRegion &)> &check) {
     for (int round = 0; round < 50000 && !HasFatalFailure(); ++round) {
-      auto a = regionOf(any(), 0), b = regionOf(any(), 0);
+      auto a = regionAt(any(), 0), b = regionAt(any(), 0);
       if (a && b)
         check(*a, *b);
     }
@@ -55,7 +55,7 @@ TEST_F(StridedRegions, AreNormalizedToTheSameBytes) {
   for (int round = 0; round < 20000; ++round) {
     anabranch_strided_region said = any();
     int64_t base = from(0, 3);
-    auto region = regionOf(said, base);
+    auto region = regionAt(said, base);
     std::set<int64_t> expected = bytesOf(said, base);
     ASSERT_EQ(region.has_value(), !expected.empty());
     if (!region)
@@ -107,7 +107,7 @@ TEST_F(StridedRegions, ThatCannotBeAddressesMeetAll) {
         anabranch_strided_region{0, INT64_MAX, 0, 1},
         anabranch_strided_region{0, 8, INT64_MAX / 2, 3},
         anabranch_strided_region{INT64_MIN, 8, 16, 3}}) {
-    auto region = regionOf(bad, 1 << 20);
+    auto region = regionAt(bad, 1 << 20);
     ASSERT_TRUE(region);
     EXPECT_TRUE(meets(*region, StridedRegion{0, 1, 0, 1}));
     EXPECT_TRUE(meets(StridedRegion{int64_t(1) << 40, 4, 64, 8}, *region));

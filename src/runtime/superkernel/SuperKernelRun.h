@@ -35,14 +35,15 @@ public:
   double saved() const { return graph.serialTime - schedule->time; }
   int taskCount() const { return static_cast<int>(graph.tasks.size()); }
 
-  /// Takes a worker slot for this thread; -1 if all are taken. No worker has
-  /// more than one.
+  /// Takes a free worker slot for this thread. If no slot is free, returns the
+  /// number of slots: such a worker has no queue of its own and runs tasks of
+  /// others. A worker takes one slot at most.
   int takeSlot();
   void leaveSlot(int slot);
 
-  /// Takes a ready task, which the caller then runs: of the slot's own queue,
-  /// else of a queue whose slot is free, else, if the caller `steals`, of any
-  /// queue. A task of its own queue resets `steals`. -1: none is ready.
+  /// Takes a ready task, which the caller then runs, or returns -1. It comes
+  /// from the slot's own queue, which resets `steals`; else from a queue whose
+  /// slot is free; else, if the caller `steals`, from any queue.
   int take(int slot, bool &steals);
   const Task &operator[](int task) const { return graph.tasks[task]; }
   /// Signals the counters of a task that is done.
@@ -62,7 +63,8 @@ public:
   bool isAnyReady() const;
   /// Whether one more worker would find a ready task at once.
   bool wantsWorker() const;
-  /// The next task of the slot's queue; -1 after the last.
+  /// The next task of the slot's queue; -1 after the last, and for a worker
+  /// without a queue.
   int next(int slot) const;
   const ConstantRead &constantOf(int task) const {
     return graph.constants[task];

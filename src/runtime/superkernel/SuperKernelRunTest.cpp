@@ -229,7 +229,7 @@ private:
         auto add = [&](int tensor, int64_t kind, bool writes) {
           if (tensor >= 0)
             use.regions.push_back(
-                {*runtime::regionOf(tile_part(kind, tile, l.sizes[TILED_TILES]),
+                {*runtime::regionAt(tile_part(kind, tile, l.sizes[TILED_TILES]),
                                     program.offsets[tensor]),
                  writes});
         };

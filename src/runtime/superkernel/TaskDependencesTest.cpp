@@ -110,7 +110,7 @@ std::unique_ptr<Made> randomShape(unsigned seed, int launches) {
                 [&, kind = below(2)](int i) { return partOf(kind, i, tasks); });
   }
   // Adds some orders: launches before a random point come before launches
-  // behind it.
+  // after it.
   for (int orders = below(3); orders > 0; --orders) {
     int cut = 1 + below(launches - 1);
     LaunchOrder order;

@@ -65,7 +65,7 @@ std::vector<cpu_set_t> placesOfCores(const cpu_set_t &allowed) {
   return places;
 }
 
-/// Reads "7" or "2-5" at `at`, and moves `at` behind it. False if there is no
+/// Reads "7" or "2-5" at `at`, and moves `at` after it. False if there is no
 /// such range.
 bool readRange(const std::string &text, size_t &at, int &first, int &last) {
   auto number = [&](int &value) {

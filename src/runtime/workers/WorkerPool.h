@@ -25,7 +25,7 @@ public:
   /// Null if there is no memory.
   void *reserve(size_t bytes);
 
-  /// Names what the memory holds, for those who use it; 0: nothing.
+  /// The number of the setup that has filled the memory; 0: none.
   uint64_t contents = 0;
 
 private:

@@ -17,7 +17,7 @@ enum { PART_ROWS, PART_COLUMNS, PART_ALL, PART_NEAR, PART_KINDS };
 /* Sizes of the kernel `tiled`: these, then the kind of each input's part. */
 enum { TILED_TILES, TILED_ID, TILED_INPUTS, TILED_OUTPUT, TILED_KINDS };
 
-/* Tickets of one tile, in the log behind a stamp_header. */
+/* Tickets of one tile, in the log after a stamp_header. */
 typedef struct {
   int64_t begin, end;
 } tile_entry;

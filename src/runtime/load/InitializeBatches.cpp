@@ -1,7 +1,7 @@
-//===- InitializeParts.cpp - weights packed a few at a time ---------------===//
+//===- InitializeBatches.cpp - weights packed a few at a time -------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "runtime/load/InitializeParts.h"
+#include "runtime/load/InitializeBatches.h"
 
 namespace anabranch::runtime {
 namespace {
@@ -29,52 +29,53 @@ int64_t bytesRead(const Plan &plan, const Commands &commands,
 }
 
 /// Commands with one stream, which is still empty.
-Commands emptyPart(const Commands &whole) {
-  Commands part;
-  part.streams.resize(1);
-  part.byPriority = {0};
-  part.launches = whole.launches;
-  part.steps = whole.steps;
-  part.operands = whole.operands;
-  part.sizes = whole.sizes;
-  part.inputPatches = whole.inputPatches;
-  part.resultPatches = whole.resultPatches;
-  return part;
+Commands emptyBatch(const Commands &whole) {
+  Commands batch;
+  batch.streams.resize(1);
+  batch.byPriority = {0};
+  batch.launches = whole.launches;
+  batch.steps = whole.steps;
+  batch.operands = whole.operands;
+  batch.sizes = whole.sizes;
+  batch.inputPatches = whole.inputPatches;
+  batch.resultPatches = whole.resultPatches;
+  return batch;
 }
 
-void append(Commands &part, Command command) {
+void append(Commands &batch, Command command) {
   command.stream = 0;
-  part.serial.push_back(command);
-  part.streams[0].commands.push_back(command);
+  batch.serial.push_back(command);
+  batch.streams[0].commands.push_back(command);
 }
 
 } // namespace
 
-Commands partOf(const Commands &whole, const std::vector<size_t> &numbers) {
-  Commands part = emptyPart(whole);
+Commands selectCommands(const Commands &whole,
+                        const std::vector<size_t> &numbers) {
+  Commands batch = emptyBatch(whole);
   for (size_t number : numbers)
-    append(part, whole.serial[number]);
-  return part;
+    append(batch, whole.serial[number]);
+  return batch;
 }
 
 std::vector<Commands> cutByReads(const Plan &plan, const Commands &whole,
                                  int64_t bytes) {
-  std::vector<Commands> parts;
+  std::vector<Commands> batches;
   int64_t left = 0, sum = 0;
   for (const Command &command : whole.serial)
     sum += bytesRead(plan, whole, command);
   if (sum <= bytes || !whole.calls.empty() || !whole.supers.empty())
-    return parts;
+    return batches;
   for (const Command &command : whole.serial) {
     int64_t reads = bytesRead(plan, whole, command);
-    if (parts.empty() || reads > left) {
-      parts.push_back(emptyPart(whole));
+    if (batches.empty() || reads > left) {
+      batches.push_back(emptyBatch(whole));
       left = bytes;
     }
     left -= reads;
-    append(parts.back(), command);
+    append(batches.back(), command);
   }
-  return parts;
+  return batches;
 }
 
 } // namespace anabranch::runtime
