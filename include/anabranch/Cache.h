@@ -85,7 +85,7 @@ ANABRANCH_API std::vector<CacheEntryInfo> listCache(const std::string &root);
 ANABRANCH_API CachePruned pruneCache(const std::string &root, uint64_t limit);
 
 /// The two functions name what compiled code depends on besides its source:
-/// this CPU, and the build of the compiler library that lies beside this
+/// this CPU, and the build of the compiler library in the folder of this
 /// library. They do not load the compiler.
 ANABRANCH_API std::string cpuIdentity();
 ANABRANCH_API std::string compilerIdentity();

@@ -67,6 +67,10 @@ typedef struct anabranch_object_store {
  *   "pad"      let sizes without a program run in one of larger sizes; an
  *              error if that would change a result                  [false]
  *   "symbolic" also the program in which no symbol has a value      [false]
+ *   "hazards"  an in-place write that nothing orders after a reader on
+ *              another stream: "error", or "wait" to order it     ["error"]
+ *   "machine"  object: the measured rates of this machine. With it the
+ *              compiler also makes streams where they gain time     [none]
  *   "super_kernels" "marked": of scopes in the graph; "auto": also of other
  *              launches, where "machine" promises gain           ["marked"]
  *   "activations" what products with weights of 4 or 8 bits read of the

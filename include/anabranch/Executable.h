@@ -28,8 +28,8 @@ struct OpenOptions {
   /// ANABRANCH_TARGET, else the best target that this CPU can run.
   std::string target;
   /// Whose packages may be opened. "user": packages of this user or root that
-  /// nobody else may write. "group": also packages that a group of this process
-  /// owns or may write, and links. "anyone": all. Empty: the value of
+  /// no other user may write. "group": also packages that a group of this
+  /// process owns or may write, and links. "anyone": all. Empty: the value of
   /// ANABRANCH_TRUST, else "user".
   std::string trust;
   /// Runs the operators that have no kernel. Must outlive the executable. Null:

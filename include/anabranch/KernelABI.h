@@ -38,7 +38,7 @@ extern "C" {
  * the launch may or may not have run. */
 enum anabranch_kernel_status {
   ANABRANCH_KERNEL_OK = 0,
-  /* A data-dependent index lies outside its dimension. */
+  /* A data-dependent index is outside its dimension. */
   ANABRANCH_KERNEL_INDEX_OUT_OF_RANGE = 1,
   /* An integer division or remainder by zero. */
   ANABRANCH_KERNEL_DIVISION_BY_ZERO = 2,

@@ -37,9 +37,9 @@ ANABRANCH_API void setFrameworkThreads(int (*count)());
 /// Binds the workers of this process to CPUs, from their next piece of work on.
 /// "cores" gives each worker a core of its own, the first core last. A list
 /// such as "0,2-3" gives them these CPUs in turn. "off" lets them run anywhere.
-/// Threads that call programs are never bound. If nobody calls this function,
-/// opening a package applies ANABRANCH_PIN. InvalidArgument: the text is no
-/// list, or names a CPU that the process may not use.
+/// Threads that call programs are never bound. If no caller calls this
+/// function, opening a package applies ANABRANCH_PIN. InvalidArgument: the text
+/// is no list, or names a CPU that the process may not use.
 ANABRANCH_API Status pinWorkers(const std::string &where);
 /// The facts found about CPUs, container and threads, one a line, and the rule
 /// that chose the workers of a call.

@@ -16,9 +16,9 @@ class OpPassManager;
 } // namespace mlir
 
 namespace anabranch {
-namespace kernels {
+namespace native {
 struct TargetInfo;
-} // namespace kernels
+} // namespace native
 namespace pipeline {
 
 /// In the order in which they run.
