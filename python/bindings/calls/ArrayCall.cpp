@@ -150,7 +150,7 @@ bool readInput(PyObject *item, const InputInfo &info, std::deque<Held> &buffers,
   return true;
 }
 
-/// The object behind one output; a new reference, or null with an error set.
+/// The object for one output; a new reference, or null with an error set.
 PyObject *resultObject(const OutputValue &output, size_t number,
                        ArrayAllocator &allocator, PyObject *inputs) {
   switch (output.kind) {

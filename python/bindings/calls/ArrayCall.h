@@ -10,12 +10,13 @@
 
 namespace anabranch::python {
 
-/// Runs the program without PyTorch. An input is an int or a pair of an object
-/// with the buffer protocol and the name of its elements' dtype, which the
-/// protocol can't say of bfloat16. `make(dtype, shape, strides)` gives an
-/// object whose buffer has this shape and these strides, in elements. A list of
-/// those objects, ints, Nones and given objects; null with a Python error set.
-/// Needs the GIL and releases it while the program runs.
+/// Runs the program without PyTorch. An input is an int, or a pair of an object
+/// with the buffer protocol and the name of its dtype, since the protocol
+/// cannot describe bfloat16. `make(dtype, shape, strides)` returns a new object
+/// whose buffer has this shape and these strides, in elements. The function
+/// returns a list of new objects, ints, Nones and inputs; null with a Python
+/// error set. The caller holds the GIL, which the function releases while the
+/// program runs.
 PyObject *runArrays(const Executable &executable, PyObject *inputs,
                     PyObject *make);
 

@@ -11,8 +11,7 @@
 
 namespace anabranch::python {
 
-/// A histogram over the calls of this process, from when somebody asked for it.
-/// Any thread.
+/// A histogram of the times of this process's calls, since `begin`. Any thread.
 class CallTimes {
 public:
   /// Upper ends of the buckets in seconds; one more bucket has the rest.
@@ -22,7 +21,7 @@ public:
 
   static CallTimes &get();
 
-  /// Calls are timed from here on.
+  /// From now on calls are timed.
   void begin() { wanted.store(true, std::memory_order_relaxed); }
   bool isWanted() const { return wanted.load(std::memory_order_relaxed); }
   void add(std::chrono::nanoseconds time);
@@ -37,7 +36,7 @@ private:
   std::atomic<uint64_t> nanoseconds{0};
 };
 
-/// Adds the time of a call, if it ends well and times are wanted.
+/// Times a call from construction to `stop`, if times are wanted.
 class CallTimer {
 public:
   CallTimer() : wanted(CallTimes::get().isWanted()) {

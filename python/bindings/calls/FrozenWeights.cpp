@@ -15,7 +15,7 @@ namespace {
 
 /// Borrowed: the GIL is held, and nothing runs that could free it. Null where
 /// the tensor is gone.
-PyObject *behind(const Ref &reference) {
+PyObject *referent(const Ref &reference) {
 #if PY_VERSION_HEX >= 0x030D0000
   PyObject *found = nullptr;
   if (PyWeakref_GetRef(reference.get(), &found) > 0)
@@ -50,7 +50,7 @@ void FrozenWeights::add(PyObject *tensor) {
 }
 
 bool FrozenWeights::isUnchanged(const Weight &weight) {
-  PyObject *tensor = behind(weight.reference);
+  PyObject *tensor = referent(weight.reference);
   if (!tensor)
     return false;
   TensorState now;
@@ -74,7 +74,7 @@ std::vector<size_t> FrozenWeights::changed() const {
 }
 
 bool FrozenWeights::hasLayout(const Weight &weight) {
-  PyObject *tensor = behind(weight.reference);
+  PyObject *tensor = referent(weight.reference);
   dlpack::Tensor view;
   if (!tensor)
     return false;
@@ -98,6 +98,6 @@ bool FrozenWeights::sameLayout() const {
 }
 
 PyObject *FrozenWeights::tensor(size_t number) const {
-  PyObject *found = behind(weights[number].reference);
+  PyObject *found = referent(weights[number].reference);
   return Py_NewRef(found ? found : Py_None);
 }

@@ -1,9 +1,9 @@
 //===- FrozenWeights.h - tensors whose values were frozen -------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program holds copies of frozen weights. The tensors that they were copied
-// from stay the user's, who may write to them; so every call asks here whether
-// somebody did.
+// A program holds copies of frozen weights. The user keeps the tensors that
+// they were copied from and may write to them, so every call asks whether a
+// tensor has changed.
 
 #ifndef ANABRANCH_BINDINGS_FROZENWEIGHTS_H
 #define ANABRANCH_BINDINGS_FROZENWEIGHTS_H
@@ -16,8 +16,8 @@
 
 namespace anabranch::python {
 
-/// Tensors, held weakly, and their states when this was made. All needs the
-/// GIL.
+/// Weak references to tensors, and the states that the tensors had when they
+/// were added. All functions need the GIL.
 class FrozenWeights {
 public:
   FrozenWeights() = default;
@@ -27,15 +27,17 @@ public:
   /// Notes the state of a tensor. Throws nanobind's python_error.
   void add(PyObject *tensor);
 
-  /// Whether no tensor was written, replaced, or freed. Nanoseconds for each.
+  /// Whether no tensor was written, replaced or freed. Takes nanoseconds for
+  /// each tensor.
   bool unchanged() const;
-  /// The tensors that are not as they were.
+  /// The numbers of the tensors that were written, replaced or freed.
   std::vector<size_t> changed() const;
-  /// Whether each tensor is there, with the dtype, sizes and strides of then.
+  /// Whether each tensor still exists, with the dtype, sizes and strides that
+  /// it had when it was added.
   bool sameLayout() const;
 
   size_t size() const { return weights.size(); }
-  /// A new reference; None where it was freed.
+  /// A new reference to the tensor, or to None if it was freed.
   PyObject *tensor(size_t number) const;
 
 private:

@@ -65,7 +65,7 @@ private:
   std::optional<GilReleased> released;
 };
 
-/// The object behind one output; a new reference, or null with an error set.
+/// The object for one output; a new reference, or null with an error set.
 PyObject *resultObject(const OutputValue &output, PyObject *made,
                        PyObject *alias) {
   switch (output.kind) {

@@ -14,18 +14,18 @@
 
 namespace anabranch::python {
 
-/// An output that is a view of what the program gives back: the result of this
-/// method of the tensor.
+/// An output that is a view of a tensor that the program returns: the result of
+/// calling this method of the tensor.
 struct OutputView {
   size_t output;
   std::string method; ///< "expand" or "permute"
   std::vector<int64_t> argument;
 };
 
-/// Calls of programs in this thread end in an error instead of running, as long
-/// as it is wanted: who compiles ahead has no use for a run.
+/// While `wanted`, calls of programs in this thread raise an error instead of
+/// running. A caller that compiles ahead needs no run.
 void compileOnly(bool wanted);
-/// False with a Python error set where nothing may run.
+/// False with a Python error set if this thread only compiles.
 bool mayRun();
 
 class FrozenWeights;
@@ -33,13 +33,13 @@ class FrozenWeights;
 /// How the arguments of a call map to a program's inputs.
 struct Calling {
   size_t arguments = 0;        ///< length of the list that a call gets
-  std::vector<int32_t> passed; ///< the argument behind each input
+  std::vector<int32_t> passed; ///< the argument for each input
   std::vector<bool> copied;    ///< per input: made contiguous at each call
   std::vector<OutputView> views;
 };
 
-/// An executable, called with a list or tuple of arguments, that gives a tuple
-/// of results. Any number of threads may call one at once.
+/// An executable that Python calls: a list or tuple of arguments in, a tuple of
+/// results out. Any number of threads may call one at once.
 class Program {
 public:
   Program(std::shared_ptr<const Executable> executable, Calling calling);
@@ -47,32 +47,32 @@ public:
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;
 
-  /// Needs the GIL and releases it while the program runs. Null with a Python
-  /// error set.
+  /// Returns null with a Python error set on failure. The caller holds the GIL,
+  /// which the call releases while the program runs.
   PyObject *call(PyObject *arguments);
 
   const Executable &get() const { return *executable; }
   const std::shared_ptr<const Executable> &share() const { return executable; }
 
-  /// Calls may leave out the arguments that no input is behind: those that are
-  /// not among these numbers. False if an input is behind another one.
+  /// From now on calls pass only the arguments with these numbers. False if an
+  /// input needs another argument.
   bool takeOnly(const std::vector<int32_t> &numbers);
 
-  /// Told the arguments of each call that ran a program which was not made for
-  /// its sizes; null: nobody. Needs the GIL.
+  /// Sets the object that is called with the arguments of each call whose sizes
+  /// have no program of their own; null: none. Needs the GIL.
   void watch(PyObject *watcher);
   PyObject *watched() const { return watcher; }
 
-  /// Before each call `weights` (a Python object) says whether the tensors
-  /// behind the program's frozen weights are as they were; where they are not,
-  /// `changed` is called, which raises or has another program adopted.
+  /// Before each call `weights` (a Python object) says whether the tensors that
+  /// the frozen weights were copied from have changed. If so, the call first
+  /// calls `changed`, which raises or makes this program adopt another one.
   void follow(PyObject *weights, PyObject *changed);
-  /// Calls run what `other`, a program of the same graph, runs, whose weights
-  /// are those of the tensors `weights`.
+  /// From now on calls run the executable of `other`, a program of the same
+  /// graph, whose frozen weights are copies of the tensors `weights`.
   void adopt(const Program &other, PyObject *weights);
 
 private:
-  /// What is known of an input before any call.
+  /// The properties of an input that all calls share.
   struct InputPlan {
     int32_t argument;
     int32_t place; ///< of the argument among those that are not left out
@@ -83,9 +83,10 @@ private:
   bool readScalar(PyObject *object, size_t input, InputValue &value) const;
   bool readTensor(PyObject *object, size_t input, InputValue &value,
                   struct CallScratch &scratch) const;
-  /// The tensor has no plain memory on the CPU.
+  /// Sets the error of a tensor that has no plain memory on the CPU.
   bool viewError(size_t input, PyObject *tensor) const;
-  /// The weights are those of the user's tensors; else an error is set.
+  /// Brings the weights up to date with the user's tensors. False with a Python
+  /// error set.
   bool followWeights();
   bool tellWatcher(PyObject **items, bool leavesOut) const;
   /// Sets the Python error of a run that failed.

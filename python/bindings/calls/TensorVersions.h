@@ -13,18 +13,18 @@
 namespace anabranch::python {
 
 /// The versions (InputValue) of tensors that calls pass as watched inputs. All
-/// need the GIL.
+/// functions need the GIL.
 ///
-/// A version stays as long as calls pass a tensor with the same memory, and
-/// nobody is seen to write there: PyTorch's counter of writes is as it was, and
-/// so are some of the values. PyTorch counts no writes through `p.data`, NumPy
-/// or another process; those that change all values are seen nevertheless.
+/// A version stays as long as calls pass a tensor with the same memory,
+/// PyTorch's counter of writes stays, and a sample of the values stays. PyTorch
+/// does not count writes through `p.data`, NumPy or another process. The sample
+/// finds those that change all values.
 class TensorVersions {
 public:
   explicit TensorVersions(size_t inputs) : inputs(inputs) {}
 
-  /// The version of this tensor, which is input number `input`. Zero if nobody
-  /// counts its writes, as of tensors made in inference mode.
+  /// The version of this tensor, which is input number `input`. Zero if PyTorch
+  /// does not count its writes, as of tensors made in inference mode.
   uint64_t of(size_t input, PyObject *tensor, const TensorView &view);
 
 private:

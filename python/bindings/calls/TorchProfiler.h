@@ -6,9 +6,9 @@
 
 namespace anabranch::python {
 
-/// Tells torch.profiler of calls and commands while it runs, and costs one
-/// dictionary look-up when it does not. Needs the GIL; to be asked before each
-/// call.
+/// Reports calls and commands to torch.profiler while it runs. The caller calls
+/// it before each call of a program, with the GIL. It costs one dictionary
+/// look-up if no profiler runs.
 void followTorchProfiler();
 
 } // namespace anabranch::python

@@ -6,9 +6,9 @@
 
 namespace anabranch::python {
 
-/// From now on the runtime asks PyTorch how many threads it has, so that
-/// torch.set_num_threads() counts for calls of ours too. Nothing happens with a
-/// PyTorch that has no function for it.
+/// Makes the runtime ask PyTorch for its number of threads, so that
+/// torch.set_num_threads() limits calls of programs too. Does nothing if this
+/// PyTorch has no function for it.
 void followTorchThreads();
 
 } // namespace anabranch::python

@@ -18,7 +18,7 @@ struct CompilerLibrary {
   decltype(&anabranch_operator_table) operatorTable;
   decltype(&anabranch_compiler_version) version;
 
-  /// Throws std::runtime_error when the library is not there.
+  /// Throws std::runtime_error if the library cannot be loaded.
   static const CompilerLibrary &get();
 };
 

@@ -10,8 +10,8 @@
 
 namespace anabranch::python {
 
-/// The compiler's store of machine code, as entries of the compile cache: each
-/// is absent or whole. What fails is as if nothing were kept.
+/// The compiler's store of machine code, as entries of the compile cache. Each
+/// entry is absent or whole. If an entry cannot be read, it counts as absent.
 class ObjectCache {
 public:
   /// `folder` holds entries `<hh>/<key>/`, read as `trust` says (Cache.h).

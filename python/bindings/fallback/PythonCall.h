@@ -12,8 +12,9 @@
 
 namespace anabranch::python {
 
-/// The way that takes every operator. Takes the GIL itself. `results` gets one
-/// entry for each result, null where nobody wants it.
+/// Calls an operator through Python, which can carry every argument. The
+/// function takes the GIL itself. `results` gets one entry for each result; an
+/// entry is null if the program does not read the result.
 Status callByPython(const TorchOperator &op, const HostCall &call,
                     std::vector<dlpack::ManagedTensor *> &results);
 

@@ -12,11 +12,12 @@
 
 namespace anabranch::python {
 
-/// Whether the shim exists and can carry what the operator takes and gives.
+/// Whether the shim exists and can carry the operator's arguments and results.
 bool shimTakes(const TorchOperator &op);
 
-/// Runs without the GIL. False when anything failed: the caller asks Python
-/// for the same call, which fails with the right exception or succeeds.
+/// Runs the operator without the GIL. False if anything failed: the caller then
+/// makes the same call through Python, which succeeds or raises the right
+/// exception.
 bool callByShim(const TorchOperator &op, const HostCall &call,
                 std::vector<dlpack::ManagedTensor *> &results);
 

@@ -16,12 +16,12 @@
 
 namespace anabranch::python {
 
-/// Runs operators through libtorch's stable C shim where that can carry their
+/// Runs operators through libtorch's stable C shim if the shim can carry their
 /// arguments, else through Python. A result's handle is a
 /// dlpack::ManagedTensor.
 class TorchCalls : public HostCalls {
 public:
-  /// Lives for ever: executables and results point at it.
+  /// The object is never destroyed, since executables and results point at it.
   static TorchCalls &get();
 
   Expected<void *> prepare(const char *op, const char *overload) override;

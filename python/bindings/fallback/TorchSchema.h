@@ -32,7 +32,7 @@ struct SchemaType {
   Kind kind = Kind::Other;
   std::unique_ptr<SchemaType> inner; ///< Optional, List
 
-  /// From PyTorch's own spelling: "Optional[List[int]]".
+  /// Parses PyTorch's own spelling: "Optional[List[int]]".
   static SchemaType parse(std::string_view text);
 };
 
@@ -42,7 +42,7 @@ struct SchemaArgument {
   SchemaType type;
 };
 
-/// One overload, looked up once.
+/// One overload of an operator, looked up once.
 struct TorchOperator {
   PyObject *callable = nullptr; ///< torch.ops.aten.topk.default; never freed
   std::string name;             ///< "aten::topk"
@@ -51,7 +51,7 @@ struct TorchOperator {
   std::vector<SchemaType> returns;
   bool byShim = false; ///< the C shim can carry every argument and result
 
-  /// Null with a Python error set when there is no such operator.
+  /// Null with a Python error set if there is no such operator.
   static std::unique_ptr<TorchOperator> find(const std::string &name,
                                              const std::string &overload);
 };

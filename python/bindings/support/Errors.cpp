@@ -8,7 +8,7 @@ using namespace anabranch::python;
 
 namespace {
 
-/// The exception behind a HostError, while the runtime unwinds.
+/// The exception that caused a HostError, while the runtime unwinds.
 struct Stash {
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
 };

@@ -23,8 +23,8 @@ PyObject *sharedMemoryError();
 /// exception that cancelled it; needs the GIL.
 void setError(anabranch_compile_status status, const char *message);
 
-/// Puts the current Python error aside and returns the status that stands for
-/// it; setError brings it back on the same thread. Needs the GIL.
+/// Saves the current Python error and returns a status for it. `setError`
+/// restores the error on the same thread. Needs the GIL.
 Status stashError();
 
 } // namespace anabranch::python

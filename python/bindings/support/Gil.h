@@ -1,11 +1,10 @@
 //===- Gil.h - giving the GIL away and taking it ----------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread that asks for the GIL while the interpreter is going away is ended
-// by CPython in the middle of what it does: the stack is unwound by force,
-// which no destructor survives and which ends the process with an abort. Such a
-// thread stands still here instead, as newer CPythons have it, until the
-// process ends.
+// If a thread asks for the GIL while the interpreter is finalizing, CPython
+// before 3.14 unwinds its stack by force. A destructor on the stack then aborts
+// the process. These classes let such a thread wait until the process ends, as
+// newer CPythons do.
 
 #ifndef ANABRANCH_BINDINGS_GIL_H
 #define ANABRANCH_BINDINGS_GIL_H
@@ -14,7 +13,7 @@
 
 namespace anabranch::python {
 
-/// The GIL is away while this lives.
+/// Releases the GIL while this object lives.
 class GilReleased {
 public:
   GilReleased() : thread(PyEval_SaveThread()) {}
@@ -26,7 +25,7 @@ private:
   PyThreadState *thread;
 };
 
-/// The GIL is held while this lives, by any thread.
+/// Holds the GIL while this object lives. Any thread.
 class GilTaken {
 public:
   GilTaken();

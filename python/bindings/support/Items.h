@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CPython's macros for its own containers, or the functions of the stable ABI
-// where the binding is compiled for that (Py_LIMITED_API). The caller has
-// checked kinds and sizes. All needs the GIL.
+// if the binding is compiled for it (Py_LIMITED_API). The caller has checked
+// types and sizes. All functions need the GIL.
 
 #ifndef ANABRANCH_BINDINGS_ITEMS_H
 #define ANABRANCH_BINDINGS_ITEMS_H

@@ -10,8 +10,8 @@
 
 namespace anabranch::python {
 
-/// `size` elements that start uninitialised: few on the stack, more on the
-/// heap.
+/// An array of `size` uninitialised elements: up to `Inline` in the object,
+/// more on the heap.
 template <typename T, size_t Inline> class SmallArray {
   static_assert(std::is_trivially_destructible_v<T>);
 

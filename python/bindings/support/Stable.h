@@ -1,10 +1,10 @@
 //===- Stable.h - parts of objects that the stable ABI hides ----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// The inside of functions, cells, types and instances: from CPython's
-// structures, or through attributes where the binding is compiled for the
-// stable ABI. What is returned is borrowed from the object, which keeps it;
-// null without an error where there is none. All needs the GIL.
+// Reads functions, cells, types and instances: from CPython's structures, or
+// through attributes if the binding is compiled for the stable ABI. Each
+// function returns a reference that is borrowed from the object, or null
+// without an error if there is nothing. All functions need the GIL.
 
 #ifndef ANABRANCH_BINDINGS_STABLE_H
 #define ANABRANCH_BINDINGS_STABLE_H
@@ -23,15 +23,15 @@ bool isCell(PyObject *object);
 
 /// The instance's own `__dict__`.
 PyObject *dictOf(PyObject *object);
-/// What the type or one of its bases has under this name.
+/// The attribute of this name of the type or of one of its bases.
 PyObject *typeAttribute(PyTypeObject *type, PyObject *name);
-/// `__code__`, `__defaults__`, `__kwdefaults__` or `__closure__`; None where
-/// the function has no such thing.
+/// `__code__`, `__defaults__`, `__kwdefaults__` or `__closure__`; None if the
+/// function has none.
 PyObject *functionSlot(PyObject *function, PyObject *name);
 PyObject *cellContents(PyObject *cell);
 
-/// A number that no other state of any dict or type has had; 0 where CPython
-/// does not count or does not say, which is never equal.
+/// A number that no other state of any dict or type has had. Zero if this
+/// CPython does not count changes: callers then compare the contents.
 uint64_t dictVersion(PyObject *dict);
 uint64_t typeVersion(PyTypeObject *type);
 

@@ -1,8 +1,8 @@
 //===- DLPack.h - the memory layouts of the DLPack standard -----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// Only what crosses between us and a tensor library in the same process:
-// version 1 of the standard, with its C exchange API.
+// The structures that cross between the binding and a tensor library in the
+// same process: version 1 of the standard, with its C exchange API.
 
 #ifndef ANABRANCH_BINDINGS_DLPACK_H
 #define ANABRANCH_BINDINGS_DLPACK_H
@@ -68,8 +68,9 @@ struct ExchangeHeader {
   ExchangeHeader *previous;
 };
 
-/// What `type(tensor).__dlpack_c_exchange_api__` points at. All functions
-/// return 0, or -1 with a Python error set; `allocate` reports by `setError`.
+/// The table that `type(tensor).__dlpack_c_exchange_api__` points at. All
+/// functions return 0, or -1 with a Python error set; `allocate` reports by
+/// `setError`.
 struct ExchangeAPI {
   ExchangeHeader header;
   int (*allocate)(Tensor *prototype, ManagedTensor **out, void *errorContext,

@@ -10,16 +10,15 @@
 
 namespace anabranch::python {
 
-/// Makes tensors with libtorch's own functions, in less than half of the time
-/// that DLPack takes: one object instead of three. The function that makes the
-/// Python object is no part of the stable interface, so it is tried before it
-/// is trusted.
+/// Makes tensors with libtorch's own functions: one object instead of DLPack's
+/// three. The function that makes the Python object is no part of the stable
+/// interface, so `get` tries it before it is used.
 class NewTensor {
 public:
-  /// Null when this PyTorch does not allow it. Needs the GIL.
+  /// Null if this PyTorch lacks the functions. Needs the GIL.
   static const NewTensor *get();
 
-  /// A new tensor; `tensor.data` is set. Null without memory.
+  /// Returns a new tensor and sets `tensor.data`. Null if there is no memory.
   PyObject *make(TensorView &tensor) const;
 
 private:

@@ -10,7 +10,7 @@
 
 namespace anabranch::python {
 
-/// Whether the bytes of `result` and of a tensor among the arguments meet.
+/// Whether `result` shares a byte with a tensor among the arguments.
 bool overlaps(const TensorView &result, const HostArgument *arguments,
               size_t count);
 

@@ -1,9 +1,9 @@
 //===- Shim.h - libtorch's stable C functions, as found ---------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// The few functions of libtorch's stable C interface that carry an operator's
-// arguments and results, looked up in the libtorch that this process has
-// loaded. Values cross as 64-bit words:
+// The functions of libtorch's stable C interface that carry an operator's
+// arguments and results. They are looked up in the libtorch of this process.
+// Values cross as 64-bit words:
 //   tensor, string, list   an owned handle, taken over by the callee
 //   int, dtype and the like, bool, float    their bits
 //   optional               null, or an owned word on the heap
@@ -56,7 +56,7 @@ struct Shim {
   int32_t dtypes[dtypeCount] = {};
   int32_t memoryFormats[4] = {};
 
-  /// Null when this libtorch lacks a function; operators then go through
+  /// Null if this libtorch lacks a function. Operators are then called through
   /// Python.
   static const Shim *get();
 };

@@ -19,7 +19,8 @@ namespace {
 
 /// How far PyTorch's objects are looked through: no further than they reach.
 constexpr size_t objectBytes = 40, tensorBytes = 160;
-/// Of the number in a version counter: behind its vtable and its references.
+/// Where a version counter has its number: after its vtable and its reference
+/// counts.
 constexpr size_t numberAt = 16;
 
 template <typename T = const void *>

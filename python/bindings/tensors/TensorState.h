@@ -10,8 +10,9 @@
 
 namespace anabranch::python {
 
-/// Of a tensor, what changes when its contents are written or replaced. Two
-/// equal states of a living storage mean: nobody wrote through PyTorch.
+/// The facts of a tensor that change when PyTorch writes or replaces its
+/// contents. If two states of a living storage are equal, PyTorch has not
+/// written to it in between.
 struct TensorState {
   const void *storage = nullptr; ///< PyTorch's object, not the memory
   const void *data = nullptr;    ///< null: no plain memory
@@ -24,15 +25,15 @@ struct TensorState {
   }
 };
 
-/// Reads states. Where PyTorch's objects lie as expected, which is tried once,
-/// a state costs a few loads; else it costs Python's attributes. All need the
-/// GIL.
+/// Reads states. The first use checks the layout of PyTorch's objects. If it is
+/// as expected, a state costs a few loads, else several of Python's attributes.
+/// All functions need the GIL.
 class TensorStates {
 public:
   static const TensorStates &get();
 
-  /// `counts`: the tensor has a version; inference tensors have none. False
-  /// with a Python error set.
+  /// `counts` says whether the tensor has a version; inference tensors have
+  /// none. False with a Python error set.
   bool read(PyObject *tensor, bool counts, TensorState &out) const;
 
   /// Raises the version of a tensor that a program has written.

@@ -47,7 +47,8 @@ void setAllocationError(void *, const char *, const char *message) {
   PyErr_SetString(PyExc_MemoryError, message);
 }
 
-/// Elements from the first to behind the last one that the strides reach.
+/// Elements from the first to the last one that the strides reach, both
+/// included.
 int64_t span(const TensorView &tensor) {
   int64_t last = 0;
   for (int32_t d = 0; d < tensor.rank; ++d) {

@@ -1,8 +1,8 @@
 //===- Torch.h - PyTorch as this process has it -----------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors cross by the DLPack exchange API that torch.Tensor carries, so that
-// nothing of libtorch is needed at compile time.
+// Tensors cross by the DLPack exchange API that torch.Tensor carries, so the
+// binding needs no header of libtorch.
 
 #ifndef ANABRANCH_BINDINGS_TORCH_H
 #define ANABRANCH_BINDINGS_TORCH_H
@@ -15,14 +15,15 @@
 
 namespace anabranch::python {
 
-/// None for what no program can have.
+/// None for a dtype that no program can have.
 std::optional<DType> fromDLPack(dlpack::DataType dtype);
 dlpack::DataType toDLPack(DType dtype);
 
-/// torch.Tensor's exchange API. All need the GIL.
+/// torch.Tensor's exchange API. All functions need the GIL.
 class Torch {
 public:
-  /// Imported once; throws nanobind's python_error without a usable PyTorch.
+  /// Imports PyTorch once. Throws nanobind's python_error if there is no usable
+  /// PyTorch.
   static const Torch &get();
 
   bool isTensor(PyObject *object) const {
@@ -31,8 +32,9 @@ public:
            PyType_IsSubtype(type, tensorType);
   }
 
-  /// A view of a tensor that the caller keeps alive. False with a Python error
-  /// set when it has no plain memory. `shape` and `strides` belong to it.
+  /// Fills `out` with a view of a tensor, which the caller keeps alive and
+  /// which owns `shape` and `strides`. False with a Python error set if the
+  /// tensor has no plain memory.
   bool view(PyObject *tensor, dlpack::Tensor &out) const {
     return api->tensorFromObject(tensor, &out) == 0;
   }
@@ -45,7 +47,7 @@ public:
   PyObject *toObject(dlpack::ManagedTensor *tensor) const;
   /// A new reference to a tensor's memory. Null with a Python error set.
   dlpack::ManagedTensor *fromObject(PyObject *tensor) const;
-  /// A tensor object over memory that somebody else keeps alive.
+  /// A tensor object over memory that the caller keeps alive.
   PyObject *borrow(const TensorView &tensor) const;
 
 private:
@@ -56,10 +58,10 @@ private:
   PyTypeObject *parameterType = nullptr;
 };
 
-/// The view of a managed tensor's memory, as the runtime takes it.
+/// The runtime's view of a DLPack tensor's memory.
 TensorView viewOf(const dlpack::Tensor &tensor, DType dtype);
 
-/// Row-major, without gaps.
+/// Whether the tensor is row-major without gaps.
 bool isContiguous(const dlpack::Tensor &tensor);
 
 } // namespace anabranch::python
