@@ -37,7 +37,7 @@ struct CombineOptions {
 
 /// Writes the package `path`, which holds copies of all of `targets`. Each of
 /// them was compiled from the same graph and weights, for another processor.
-/// Where this machine can run a target, the package also gets the target's
+/// If this machine can run a target, the package also gets the target's
 /// prepared weights. Any thread.
 ANABRANCH_API Status combinePackages(const std::string &path,
                                      const std::vector<TargetPackage> &targets,

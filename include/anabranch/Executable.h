@@ -47,7 +47,7 @@ struct InputValue {
   Kind kind = Kind::Tensor;
   TensorView tensor;
   int64_t scalar = 0;
-  /// Of a tensor: two calls that give one number, other than zero, promise that
+  /// For a tensor: two calls that give one number other than zero promise that
   /// its memory holds the same values. It counts for inputs that are `watched`.
   uint64_t version = 0;
 };

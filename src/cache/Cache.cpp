@@ -63,7 +63,7 @@ CachePruned pruneCache(const std::string &root, uint64_t limit) {
 std::string cpuIdentity() { return machine::cpuFingerprint(); }
 
 std::string compilerIdentity() {
-  // The compiler library lies in the folder of this one, in the wheel and in
+  // The compiler library is in the folder of this one, in the wheel and in
   // the build.
   Dl_info self;
   auto *here = reinterpret_cast<void *>(&cacheFolder);

@@ -30,7 +30,7 @@ Status refuse(const std::string &why) {
   return Status(StatusCode::BadPackage, why);
 }
 
-/// Fails unless the file belongs to this user and nobody else may access it.
+/// Fails unless the file belongs to this user and only this user has access.
 Status checkPrivate(const Descriptor &file, const std::string &name) {
   struct stat info;
   if (::fstat(file.get(), &info) != 0)
@@ -179,7 +179,7 @@ Expected<std::optional<std::string>> Slot::read() const {
     if (Status s = checkFile(*folder, row, trust); !s.ok())
       return s;
   // This call fails in a folder that cannot be written. The entry then keeps
-  // its old time; nobody can prune it there.
+  // its old time; no process can prune it there.
   (void)::futimens(file->get(), nullptr);
   return std::optional<std::string>(std::move(parsed->text));
 }

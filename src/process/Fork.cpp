@@ -20,7 +20,7 @@ std::atomic<uint32_t> depth{0};
 void beforeFork() { sections->lock(); }
 void inParent() { sections->unlock(); }
 void inChild() {
-  // The old lock's owner is a thread of the parent, so nobody can unlock it.
+  // The old lock's owner is a thread of the parent, so no thread can unlock it.
   // The new one has another address, by which ThreadSanitizer knows a lock.
   sections = new std::shared_mutex;
   depth.fetch_add(1, std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-//===- Log.cpp - what a person who operates the process reads -------------===//
+//===- Log.cpp - lines for the operator of the process --------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
 #include "trace/Log.h"

@@ -36,7 +36,7 @@ const void *address(nb::handle number) {
   return loadAt(&value, 0);
 }
 
-/// Where in both objects the wanted value of each lies.
+/// The offset at which both objects have their wanted value.
 template <typename T>
 std::optional<size_t> findOffset(const void *const (&object)[2],
                                  const T (&wanted)[2], size_t bytes) {

@@ -71,7 +71,7 @@ int64_t allTilesOf(const Convolution &conv) {
   return conv.input.size(0) * tilesOf(conv, 0) * tilesOf(conv, 1);
 }
 
-/// What `valueAt` gives for each term of the sum, added and subtracted.
+/// Adds and subtracts what `valueAt` returns for each term of the sum.
 template <typename F> Num add(const Sum &sum, F valueAt) {
   Num total = valueAt(0);
   for (size_t i = 1; i < sum.terms.size(); ++i)

@@ -101,7 +101,7 @@ static Lowered lowerIndex(ir::AtenOp op, LoweringBuilder &b) {
       }));
 }
 
-/// one_hot: rows of a unit matrix, which nobody stores.
+/// one_hot: rows of a unit matrix, which is never stored.
 static Lowered lowerOneHot(ir::AtenOp op, LoweringBuilder &b) {
   Operand self = b.operand("self");
   auto classes = op.getIntArg("num_classes");

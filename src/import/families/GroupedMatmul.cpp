@@ -4,7 +4,7 @@
 //   rows of group 0  x  matrix 0      A row's group is the number of groups
 //   rows of group 1  x  matrix 1  ->  that end before it. The matrix at this
 //   ...                               place is the operand of a product, which
-//                                     the kernel reads where it lies.
+//                                     the kernel reads in place.
 
 #include "import/lowering/Contract.h"
 #include "import/lowering/OpTable.h"

@@ -119,7 +119,7 @@ static Value normalize(LoweringBuilder &b, const Norm &norm, Operand mean,
                        });
 }
 
-/// A statistic as result `i` of the operator; null if nobody reads it.
+/// A statistic as result `i` of the operator; null if it has no reader.
 static Value statisticResult(ir::AtenOp op, LoweringBuilder &b, unsigned i,
                              Operand statistic) {
   if (op.getResult(i).use_empty())

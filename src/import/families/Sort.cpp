@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An element's place is the number of elements of its row that come before it:
-// smaller ones, and equal ones that stand earlier. Each element is then written
+// smaller ones, and equal ones that come earlier. Each element is then written
 // to its place. The number of comparisons is quadratic in the row's length.
 
 #include "import/lowering/OpTable.h"

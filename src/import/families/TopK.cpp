@@ -7,7 +7,7 @@
 //
 // Many elements of a short row are placed instead. An element's place is the
 // number of elements of its row that come before it: larger ones, and equal
-// ones that stand earlier. The result at a place is the element that has it.
+// ones that come earlier. The result at a place is the element that has it.
 // These reductions are quadratic in the row's length.
 
 #include "import/lowering/Lowering.h"
@@ -218,7 +218,7 @@ static Lowered lowerTopK(ir::AtenOp op, LoweringBuilder &b) {
   auto k = op.getIntArg("k");
   if (self.rank() == 0 || !k)
     return b.refuse("a number, or a symbolic number of elements");
-  // Of equal elements PyTorch returns any. Integers have many equal ones, so
+  // PyTorch returns any of equal elements. Integers have many equal ones, so
   // results would differ from PyTorch's.
   if (!self.dtype.isFloat())
     return b.refuse("integers");

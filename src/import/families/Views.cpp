@@ -77,8 +77,8 @@ static Lowered lowerRepeat(ir::AtenOp op, LoweringBuilder &b) {
   return lowered(reshape(b.builder, b.loc, broadcast, op.getResultSizes()));
 }
 
-/// What a view as another type looks at, if this is a view of it as its own
-/// type again. A byte other than 0 and 1 would not survive as bool.
+/// The source of a view as another type, if this is a view of that view as its
+/// own type again. A byte other than 0 and 1 would not survive as bool.
 static Value viewedTwice(ir::AtenOp op) {
   auto other = op.getOperandArg("self").getDefiningOp<ir::AtenOp>();
   if (!other || other.getCallee() != op.getCallee())

@@ -38,7 +38,7 @@ LogicalResult OutputReader::readOutput(const json::Object &output) {
     return success();
   }
   if (output.get("none")) {
-    // None has no value. An index that nobody reads keeps the numbering.
+    // None has no value. An index without readers keeps the numbering.
     addResult(
         getValueOrCreateConstantIndexOp(in.builder, in.loc,
                                         in.builder.getIndexAttr(0)),

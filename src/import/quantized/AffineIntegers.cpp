@@ -40,7 +40,7 @@ bool isView(ir::AtenOp op) {
   return views.contains(op.getCallee());
 }
 
-/// Whether the call picks the greatest elements, whose places nobody asks for.
+/// Whether the call picks the greatest elements and returns no places.
 bool isMaxPool(ir::AtenOp op) {
   return (op.getCallee() == "max_pool2d_with_indices" ||
           op.getCallee() == "max_pool3d_with_indices") &&
@@ -116,7 +116,7 @@ Finder::Found Finder::find(Value tensor, unsigned depth) {
   return std::nullopt;
 }
 
-/// What an operand stands for: bytes for themselves.
+/// The integers that an operand stands for: bytes stand for themselves.
 Finder::Found Finder::read(const Operand &tensor, unsigned depth) {
   if (!tensor.dtype.isByte())
     return find(tensor.value, depth);

@@ -24,7 +24,7 @@ struct Side {
   /// scales and zero points. Empty: aligned at the last one.
   SmallVector<int64_t> positions;
   /// The sums of the integers over the depths, which broadcast to the result.
-  /// None if nobody needs them.
+  /// None if no sum needs them.
   Operand sums;
 };
 

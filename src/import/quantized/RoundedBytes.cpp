@@ -35,7 +35,7 @@ struct Range {
   }
 };
 
-/// What a graph does to a float before it becomes a byte. The number is scaled
+/// The steps of a graph from a float to a byte. The number is scaled
 /// and clamped, and the zero point is added after rounding.
 struct Rounding {
   Value number;
@@ -80,7 +80,7 @@ std::optional<Rounding> Rounding::find(Value converted, DType byte) {
   return found;
 }
 
-/// Where the number is a factor times a clamped one that nobody else reads,
+/// If the number is a factor times a clamped one that has no other reader,
 /// takes the factor before the clamp, to which it adds the bounds.
 void Rounding::takeActivation() {
   ir::AtenOp product = madeBy(number, {"mul.Tensor"});
@@ -105,7 +105,7 @@ void Rounding::takeActivation() {
   auto scaled = [&](double bound) {
     return bounds.clamped(static_cast<float>(bound) * times);
   };
-  // Of ends that cross, the upper one counts.
+  // If the ends cross, the upper one counts.
   bounds = {low ? scaled(*low) : bounds.low,
             high ? scaled(*high) : bounds.high};
   bounds.low = std::min(bounds.low, bounds.high);

@@ -44,7 +44,7 @@ bool LoadedExecutable::changesWeights() const {
 }
 
 /// Uses the weights of `like` wherever they equal the package's own, so that
-/// they lie in memory once.
+/// memory has them once.
 void LoadedExecutable::shareWeights(
     const std::vector<std::shared_ptr<LoadedProgram>> &programs,
     const LoadedExecutable &like) {

@@ -73,8 +73,8 @@ void WatchedInputs::findDependences() {
     }
     dependences.push_back(std::move(marks));
   }
-  // What lies in the arena is lost after the commands, so all of them belong
-  // together.
+  // The contents of the arena are lost after the commands, so all of them
+  // belong together.
   if (usesArena)
     dependences.assign(dependences.size(), Marks(inputs.size(), true));
 }

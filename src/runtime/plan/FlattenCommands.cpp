@@ -148,7 +148,7 @@ void CommandsBuilder::fillArgument(CallPlan &call, int at,
   }
 }
 
-/// The items of a list stand together. Lists among them follow.
+/// The items of a list are neighbours. Lists among them follow.
 void CommandsBuilder::addArguments(
     CallPlan &call, const std::vector<std::unique_ptr<ArgumentT>> &list) {
   int first = static_cast<int>(call.arguments.size());

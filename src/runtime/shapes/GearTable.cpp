@@ -129,7 +129,7 @@ int GearTable::SizeIndex::find(const int64_t *sizes) const {
   return -1;
 }
 
-/// Of two programs for the same sizes the first one stays.
+/// If two programs have the same sizes, the first one stays.
 void GearTable::SizeIndex::insert(const int64_t *sizes, int number) {
   size_t width = places.size(), mask = numbers.size() - 1;
   size_t at = hashOf(sizes, width) & mask;

@@ -245,7 +245,7 @@ LogicalResult hoistScalars(Block &block) {
   return success();
 }
 
-/// Erases operators that nobody reads. MLIR keeps an unread operator if its
+/// Erases operators without readers. MLIR keeps an unread operator if its
 /// body may fail; but a check of an unread result is not wanted.
 void dropUnread(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {

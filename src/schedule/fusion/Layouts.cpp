@@ -1,4 +1,4 @@
-//===- Layouts.cpp - how tensors of @main lie in memory -------------------===//
+//===- Layouts.cpp - layouts of the tensors of @main ----------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/fusion/Layouts.h"

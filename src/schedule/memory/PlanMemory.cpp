@@ -1,4 +1,4 @@
-//===- PlanMemory.cpp - where buffers lie in the arena --------------------===//
+//===- PlanMemory.cpp - places of buffers in the arena --------------------===//
 // SPDX-License-Identifier: Apache-2.0
 //
 // One arena per call. Buffers of known size come first: the largest is placed

@@ -1,4 +1,4 @@
-//===- VerifyPlaces.cpp - do live buffers lie apart? ----------------------===//
+//===- VerifyPlaces.cpp - are live buffers disjoint? ----------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/memory/VerifyPlaces.h"

@@ -4,7 +4,7 @@
 // Level "dispatch" to level "program". Every tensor becomes a buffer, every
 // dispatch a kernel function and a launch, every `anabranch.aten` a call. Index
 // arithmetic becomes the sizes function. One stream holds the commands in the
-// order of @main. PlanMemory decides later where buffers lie in the arena.
+// order of @main. PlanMemory later gives buffers their places in the arena.
 
 #include "ir/PassBase.h"
 #include "schedule/fusion/Layouts.h"

@@ -185,7 +185,7 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
   for (OpResult result : call.getResults()) {
     if (!isa<RankedTensorType>(result.getType()))
       return call.emitOpError("returns a value that is no tensor");
-    // PyTorch may leave a result undefined that nobody reads, such as a
+    // PyTorch may leave a result without readers undefined, such as a
     // gradient.
     if (result.use_empty()) {
       wanted.push_back(-1);

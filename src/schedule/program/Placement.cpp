@@ -48,7 +48,7 @@ static bool isHandedOver(func::FuncOp main, unsigned number, Value value) {
              }));
 }
 
-/// Whether nobody but the program's caller reads the value or its reshapes.
+/// Whether only the program's caller reads the value or its reshapes.
 static bool isOnlyReturned(Value value) {
   for (; isReshape(value.getDefiningOp());
        value = value.getDefiningOp()->getOperand(0))
@@ -110,7 +110,7 @@ void Placement::placeOutput(unsigned number, Value value) {
 // Writing in place
 //===----------------------------------------------------------------------===//
 
-/// Whether nobody reads the argument's old value after the writer.
+/// Whether no operator reads the argument's old value after the writer.
 bool Placement::isLastUse(BlockArgument argument, Operation *writer) const {
   SmallVector<Value> work{argument};
   while (!work.empty())

@@ -19,7 +19,7 @@
 namespace anabranch {
 namespace schedule {
 
-/// What `SizeTable` does with two sizes.
+/// The operations of `SizeTable` on two sizes.
 enum class SizeOperation : int { Multiply, Add, Max, Align };
 
 class SizeTable {

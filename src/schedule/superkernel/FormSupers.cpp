@@ -97,7 +97,7 @@ private:
            partingMicroseconds;
   }
 
-  /// Reports the command that interrupts a scope, or stands in it and is no
+  /// Reports the command that interrupts a scope, or is in the scope and is no
   /// member.
   LogicalResult checkBreak(const SuperCandidate &candidate) {
     if (!candidate.breaker)
