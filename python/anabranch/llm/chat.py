@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from .. import memory
+from ..extension import peak_memory
 from .chatting.chat_engine import Engine
 from .chatting.chat_tokenizer import ChatTokenizer, Message
 
@@ -56,7 +56,7 @@ class Figures:
         rate = f"{count / spent:.1f} tokens/s" if count else "one token"
         return (
             f"[{title}: {rate}, first token after {first:.2f} s,"
-            f" {memory.peak() // memory.MIB} MiB at most]"
+            f" {peak_memory() // 2**20} MiB at most]"
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .. import collector, memory
+from ..extension import collector_at_rest, require_memory
 from . import gguf_model
 from .gguf_reading import parsed_once
 from .model_files import find
@@ -43,10 +43,10 @@ def load(
     path = find(os.fspath(name))
     # Weights take as much memory as on disk, at least, and packing them takes as much
     # again.
-    memory.require(
+    require_memory(
         2 * _bytes(path), f"{path.name}", "choose a smaller model, or free memory"
     )
-    with collector.at_rest(), _reading(path) as (folder, more):
+    with collector_at_rest(), _reading(path) as (folder, more):
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         tokenizer = AutoTokenizer.from_pretrained(folder, **more)

@@ -12,9 +12,9 @@ from torch import nn
 from torch.export import Dim
 from transformers.cache_utils import Cache
 
-from ..config import Config, resolve
-from ..deploy.export import export as export_module
-from ..marks.gear_sizes import set_gears
+from .. import Config, set_gears
+from .. import export as export_module
+from ..extension import configure
 from . import kept_states
 from .batching.masks import Masks
 from .kept_states import Kept, keeps_bytes
@@ -72,7 +72,7 @@ def export(
             f"sizes must be ints from 1 to {capacity} with 1 among them, got"
             f" {list(sizes)}"
         )
-    settings = resolve({"freeze": True, "panels": "alike"}, config=config)
+    settings = configure({"freeze": True, "panels": "alike"}, config)
     if quantize is not None:
         model = quantized_once(model, quantize, calibration, settings)
     step = _Step(model, KeyValues(model, capacity, in_bytes).layers, capacity).eval()

@@ -9,10 +9,8 @@ from typing import Any
 
 import torch
 
-from .. import memory
-from ..config import Config, resolve
-from ..packages.cache import folder as cache_folder
-from ..parameter_file import ParameterFile
+from .. import Config
+from ..extension import ParameterFile, cache_folder, configure, require_memory
 from . import quantized_layers
 from .batching.batch_steps import BatchSteps
 from .batching.blocks import BLOCK, blocks_for
@@ -82,7 +80,7 @@ def compile(
     in_bytes = keeps_bytes(kv_cache_dtype)
     if not isinstance(take_over, bool):
         raise TypeError(f"take_over must be True or False, got {take_over!r}")
-    settings = resolve({"freeze": True, "panels": "alike"} | options, config=config)
+    settings = configure({"freeze": True, "panels": "alike"} | options, config)
     folder = None if cache_dir is None else os.fspath(cache_dir)
     if quantize is not None:
         if not settings.freeze:
@@ -186,7 +184,7 @@ class LanguageModel:
         steps = self._batch_steps()
         blocks, spare = blocks_for(cache_tokens), spare_slots(self.max_batch)
         layers = self._key_values.layers
-        memory.require(
+        require_memory(
             (blocks * BLOCK + spare) * sum(shape.token_bytes() for shape in layers),
             f"a pool of {cache_tokens} tokens",
             "choose a smaller cache_tokens",
@@ -372,7 +370,7 @@ def _check_memory(model: Any, key_values: KeyValues, rows: int, freeze: bool) ->
     """MemoryError: the cache does not fit. Frozen weights are counted twice: packed
     copies take memory of their own."""
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
-    memory.require(
+    require_memory(
         key_values.bytes(rows) + (weights if freeze else 0),
         f"the cache of {rows} x {key_values.capacity} tokens beside packed weights",
         "choose a smaller max_length or max_batch, or bfloat16",

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch._dynamo.exc import InternalTorchDynamoError, Unsupported
 
-from ..config import Config
-from ..method_cache.cached_method import CachedMethod, Ranks, check_method
+from .. import Config
+from ..extension import CachedMethod, Ranks, check_method
 
 Program = Callable[..., Any]
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ..capture.kept_whole import dequantized
+from ..extension import dequantized
 
 
 class QuantizedWeight(NamedTuple):

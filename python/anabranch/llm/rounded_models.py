@@ -10,9 +10,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from .. import _C, scratch
-from ..config import Config
-from ..packages import cache
+from .. import Config
+from ..extension import (
+    ROUNDINGS,
+    find_entry,
+    keep_cache_small,
+    scratch_folder,
+    tensor_key,
+)
 from .quantize import is_linear, quantized, replaced
 from .quantized_layers import QuantizedLinear, QuantizedWeight
 
@@ -27,11 +32,11 @@ def quantized_once(
 
     folder  the root of the cache; None: Anabranch's own
     """
-    root = (folder or cache.folder()) if cache.takes_part(config) else ""
-    if not root:
+    entry = find_entry(
+        ROUNDINGS, lambda: _key(model, kind, calibration), config, folder
+    )
+    if entry is None:
         return quantized(model, kind, calibration)
-    key = cache.digest(cache.FORMAT, cache.ROUNDINGS, _key(model, kind, calibration))
-    entry = cache.Entry(cache.entry_folder(root, cache.ROUNDINGS, key))
     try:
         text = entry.read()
         if text is not None:
@@ -40,26 +45,25 @@ def quantized_once(
             except (OSError, KeyError, ValueError) as error:
                 entry.discard(str(error))
         found = quantized(model, kind, calibration)
-        with scratch.folder() as place:
+        with scratch_folder() as place:
             package = os.path.join(place, "package")
             os.mkdir(package)
             centers = _write(model, found, package)
             if entry.publish(package, {}, json.dumps(centers)):
-                cache.keep_small(root)
+                keep_cache_small(folder)
         return found
     finally:
         entry.close()
 
 
 def _key(model: Any, kind: str, calibration: Any) -> list[Any]:
-    """All that the integers depend on."""
+    """All that the integers depend on, besides the machine and the sources."""
     state = [*model.named_parameters(), *model.named_buffers()]
     return [
-        cache.own_sources(),
-        [_C.cpu_identity(), torch.__version__],
+        torch.__version__,
         [type(model).__name__, model.config.to_json_string(use_diff=False), kind],
-        cache.constants_key([(n, str(t.dtype), t.detach()) for n, t in state]),
-        None if calibration is None else _C.hash_tensor(calibration),
+        [tensor_key(name, tensor.detach()) for name, tensor in state],
+        None if calibration is None else tensor_key("calibration", calibration),
     ]
 
 

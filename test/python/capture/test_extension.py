@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -16,7 +18,7 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import anabranch
-from anabranch import extension
+from anabranch import extension, location
 
 PAGE = Path(__file__).resolve()
 while not (PAGE / "docs" / "design").is_dir():
@@ -57,13 +59,25 @@ def test_every_name_is_documented() -> None:
         assert re.search(rf"`{name}`", page), f"{name} is not in {PAGE.name}"
         if inspect.isfunction(value) or inspect.isclass(value):
             assert inspect.getdoc(value), name
-    defined = {
-        name
-        for name, value in vars(extension).items()
-        if getattr(value, "__module__", "") == extension.__name__
-        and not name.startswith("_")
+
+
+def test_every_name_has_one_home() -> None:
+    """The modules of the door publish the names that the door lists for them."""
+    homes = {
+        module.name: importlib.import_module(f"{extension.__name__}.{module.name}")
+        for module in pkgutil.iter_modules(extension.__path__)
     }
-    assert defined <= set(extension.__all__)
+    published = {name: sorted(home.__all__) for name, home in homes.items()}
+    assert published == {
+        name: sorted(names) for name, names in extension._HOMES.items()
+    }
+    assert len(set(extension.__all__)) == len(extension.__all__)
+    assert set(extension.__all__) <= set(dir(extension))
+
+
+def test_an_unknown_name() -> None:
+    with pytest.raises(AttributeError, match="'anabranch.extension' has no attribute"):
+        getattr(extension, "compile_grahp")  # noqa: B009 - a name that mypy refuses
 
 
 def test_the_page_runs() -> None:
@@ -185,8 +199,7 @@ def test_hidden_frames(monkeypatch) -> None:
     node.meta["stack_trace"] = "\n    x\n".join([*frames, ""])
     found = extension.find_user_line(node)
     assert found is not None and found.file == "/b/layer.py"
-    hidden = extension.location._HIDDEN
-    monkeypatch.setattr(extension.location, "_HIDDEN", [*hidden])
+    monkeypatch.setattr(location, "_HIDDEN", [*location._HIDDEN])
     extension.hide_frames("/b/layer.py")
     found = extension.find_user_line(node)
     assert found == extension.UserLine("/a/user.py", 3, "f", "x")

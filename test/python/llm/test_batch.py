@@ -10,7 +10,7 @@ import transformers
 from decoders import PLAIN, SPREAD, gpt2, llama, prompt
 
 import anabranch
-from anabranch import llm
+from anabranch import llm, memory
 from anabranch.llm.batching.blocks import BLOCK, Blocks, blocks_for
 
 
@@ -193,7 +193,7 @@ def test_pools_and_models_that_are_refused(monkeypatch):
     small = compiled.batch(cache_tokens=BLOCK)
     with pytest.raises(ValueError, match="more than the whole pool"):
         small.add([1, 2], max_new_tokens=BLOCK)
-    monkeypatch.setattr(llm.language_model.memory, "available", lambda: 1000)
+    monkeypatch.setattr(memory, "available", lambda: 1000)
     with pytest.raises(MemoryError, match="smaller cache_tokens"):
         compiled.batch()
     monkeypatch.undo()

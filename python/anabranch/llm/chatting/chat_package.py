@@ -11,8 +11,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ...config import Config
-from ...packages import cache
+from ... import Config
+from ...extension import (
+    CHAT_PACKAGE,
+    CHATS,
+    CacheEntry,
+    find_entry,
+    keep_cache_small,
+)
 from .. import model_files
 from ..chunk_sizes import chunks
 from .chat_engine import (
@@ -32,12 +38,8 @@ SIZES = (1, 16, 64, 256)
 
 def open_or_make(path: Path, precision: Precision, length: int, threads: int) -> Engine:
     """The engine, from the cache or made for it."""
-    # Without a folder that outlives this process, the package lies in a temporary one.
-    root = cache.folder() if cache.takes_part(Config()) else ""
-    entry = None
-    if root:
-        key = cache.digest(cache.CHATS, cache.identity(), _key(path, precision, length))
-        entry = cache.Entry(cache.entry_folder(root, cache.CHATS, key))
+    # Without a cache the package is in a temporary folder.
+    entry = find_entry(CHATS, lambda: _key(path, precision, length), Config())
     try:
         if entry is not None and entry.read() is not None:
             try:
@@ -55,20 +57,21 @@ _scratch: list[Any] = []
 
 
 def _key(path: Path, precision: Precision, length: int) -> list[Any]:
-    """All that the package and its tokenizer depend on, besides the machine."""
+    """All that the package and its tokenizer depend on, besides the machine and the
+    sources."""
     versions = [importlib.metadata.version(name) for name in ("torch", "transformers")]
     model = model_files.stamp(path)
-    return [cache.own_sources(), versions, model, *precision, length, SIZES]
+    return [versions, model, *precision, length, SIZES]
 
 
 def _make(
-    entry: cache.Entry | None,
+    entry: CacheEntry | None,
     path: Path,
     precision: Precision,
     length: int,
     threads: int,
 ) -> Engine:
-    from ...errors import CompileError
+    from ... import CompileError
     from .. import checkpoint
     from ..exporting import export
     from ..language_model import compile
@@ -80,7 +83,7 @@ def _make(
     length = min(length, conversation_length(model))
     known = LoadedTokenizer(tokenizer, end_tokens(model, tokenizer))
     scratch = tempfile.TemporaryDirectory(prefix="anabranch-chat-")
-    folder = os.path.join(scratch.name, cache.CHAT_PACKAGE)
+    folder = os.path.join(scratch.name, CHAT_PACKAGE)
     try:
         export(
             model,
@@ -111,20 +114,20 @@ def _make(
     return _open(scratch.name, path, threads, "compiled")
 
 
-def _keep(entry: cache.Entry, package: str, tokenizer: bytes) -> bool:
+def _keep(entry: CacheEntry, package: str, tokenizer: bytes) -> bool:
     """Moves the package into the cache, unless the cache cannot be used."""
     with tempfile.TemporaryDirectory() as nothing:
         kept = entry.publish(nothing, {TOKENIZER: tokenizer}, "chat")
-    if not kept or not entry.add_folder(package, cache.CHAT_PACKAGE):
+    if not kept or not entry.add_folder(package, CHAT_PACKAGE):
         return False
-    cache.keep_small(cache.folder())
+    keep_cache_small()
     return True
 
 
 def _open(folder: str, path: Path, threads: int, made: str) -> Engine:
-    from ...deploy.load import load
+    from ... import load
 
-    package = load(os.path.join(folder, cache.CHAT_PACKAGE), threads=threads)
+    package = load(os.path.join(folder, CHAT_PACKAGE), threads=threads)
     answering = PackagedModel(package, SIZES)
     saved = Path(folder, TOKENIZER).read_text()
     tokenizer = SavedTokenizer(saved) if saved else _loaded(path)

@@ -1,0 +1,33 @@
+"""What a front end takes from the machine: memory, and folders for a while. Needs no
+PyTorch."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from .. import collector, memory, scratch
+
+__all__ = ["collector_at_rest", "peak_memory", "require_memory", "scratch_folder"]
+
+
+def require_memory(needed: int, purpose: str, advice: str) -> None:
+    """MemoryError: fewer than `needed` bytes are available for `purpose`. `advice` ends
+    the message."""
+    memory.require(needed, purpose, advice)
+
+
+def peak_memory() -> int:
+    """The most bytes of memory that this process has had."""
+    return memory.peak()
+
+
+def scratch_folder() -> AbstractContextManager[str]:
+    """Makes a private folder and removes it after the block; a later process removes it
+    if this one is killed. OSError: no place can be written."""
+    return scratch.folder()
+
+
+def collector_at_rest() -> AbstractContextManager[None]:
+    """Keeps Python's cyclic garbage collector off inside the block, in which many objects
+    are made that stay. Blocks of several threads may overlap."""
+    return collector.at_rest()
