@@ -13,11 +13,10 @@ from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import GlobalStateSource
 from torch._guards import TracingContext
 
-from . import _C
+from . import _C, purity
 from .capture import (
     number_arguments,
     observer,
-    overlap,
     quiet_code,
     sharing,
     watched_weights,
@@ -26,9 +25,9 @@ from .capture.aot import aot
 from .capture.eager_graph import run_eagerly
 from .capture.handmade import complete
 from .capture.partition import Parts
+from .collectives import overlap
+from .collectives.operators import wait_first
 from .config import Config, resolve
-from .describe import purity
-from .describe.collectives import wait_first
 from .describe.description import Description, InputSource
 from .describe.graph import GraphReader
 from .describe.symbols import Unsupported

@@ -24,6 +24,7 @@ BASE = {
     "memory",
     "metrics",
     "parameter_file",
+    "purity",
     "report",
     "scratch",
     "torch_version",
@@ -32,15 +33,16 @@ BASE = {
 # the base. A wing comes after all that it imports, so there are no circles.
 ARROWS: dict[str, set[str]] = {
     "marks": set(),
-    "describe": {"marks"},
+    "collectives": {"marks"},
+    "describe": {"marks", "collectives"},
     "trace": set(),
     "shapes": {"marks", "describe"},
     "packages": {"marks", "describe", "trace", "shapes"},
     "capture": {"marks", "describe"},
-    "backend": {"marks", "describe", "shapes", "packages", "capture"},
-    "deploy": {"marks", "describe", "packages", "capture", "shapes"},
+    "backend": {"marks", "collectives", "describe", "shapes", "packages", "capture"},
+    "deploy": {"marks", "collectives", "describe", "packages", "capture", "shapes"},
     "method_cache": {
-        *("marks", "describe", "trace", "shapes", "packages", "capture"),
+        *("marks", "collectives", "describe", "trace", "shapes", "packages", "capture"),
         "backend",
     },
     "extension": {

@@ -18,8 +18,7 @@ from torch.utils._python_dispatch import (
 )
 from torch.utils._pytree import tree_leaves
 
-from .. import _C, dynamo_lock, parameter_file, scratch
-from ..describe import purity
+from .. import _C, dynamo_lock, parameter_file, purity, scratch
 from ..describe.description import InputSource
 from ..describe.storages import check_places
 from ..describe.written import Misplaced, check_views

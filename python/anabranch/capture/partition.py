@@ -22,7 +22,8 @@ import torch.fx
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from ..describe import purity, written
+from .. import purity
+from ..describe import written
 from ..describe.description import InputSource
 from ..describe.storages import reads_behind_a_view
 from ..describe.symbols import integer

@@ -16,8 +16,8 @@ from torch.fx.traceback import preserve_node_meta
 from torch.utils._pytree import tree_leaves
 
 from .. import _C, dynamo_lock
+from ..collectives.operators import is_own_name
 from ..config import Config, resolve
-from ..describe import collectives
 from ..describe.description import Description
 from ..describe.graph import GraphReader
 from ..describe.symbols import Unsupported
@@ -252,7 +252,7 @@ def _program(model: Any, inputs: Any, dynamic_shapes: Any) -> ExportedProgram:
 def _refuse_fallbacks(report: Mapping[str, Any], allow_collectives: bool) -> None:
     """CompileError: operators need PyTorch, and are no collectives that may stay."""
     found = report.get("fallbacks", [])
-    ours = [entry for entry in found if collectives.is_own_name(entry["op"])]
+    ours = [entry for entry in found if is_own_name(entry["op"])]
     fallbacks = [e for e in found if not (allow_collectives and e in ours)]
     if not fallbacks:
         return

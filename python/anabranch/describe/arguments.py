@@ -8,7 +8,8 @@ import torch
 import torch.fx
 from torch._ops import OpOverload
 
-from . import collectives
+from ..collectives.groups import portable_name
+from ..collectives.operators import is_own
 from .symbols import Unsupported, is_number, number
 from .tensors import dtype_name
 
@@ -61,8 +62,8 @@ class Arguments:
                 value = spec.default_value
             else:
                 raise Unsupported(f"{node.name} lacks the argument {spec.name}")
-            if spec.name == "group_name" and collectives.is_own(target):
-                value = collectives.portable_name(value)
+            if spec.name == "group_name" and is_own(target):
+                value = portable_name(value)
             arguments[spec.name] = self._argument(value, spec.real_type)
         return arguments
 

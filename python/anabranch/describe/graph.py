@@ -13,9 +13,11 @@ import torch
 import torch.fx
 from torch._ops import OpOverload
 
+from .. import purity
+from ..collectives.operators import is_collective, is_wait, waiting
 from ..location import location
 from ..marks.mark_order import Order, is_order, is_pass
-from . import collectives, purity, shape_checks
+from . import shape_checks
 from .aliases import Aliases
 from .arguments import Arguments
 from .description import Description, InputSource
@@ -135,10 +137,10 @@ class GraphReader:
             self._mutation(node)
         elif is_order(target):
             self._order(node, target)
-        elif collectives.is_wait(target):
+        elif is_wait(target):
             self._waited(node)
-        elif collectives.is_collective(target):
-            self._operator(node, collectives.waiting(target), value)
+        elif is_collective(target):
+            self._operator(node, waiting(target), value)
         else:
             self._operator(node, target, value)
 

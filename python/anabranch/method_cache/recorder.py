@@ -15,7 +15,7 @@ import torch
 import torch.fx
 
 from ..capture.observer import observing
-from ..describe import collectives
+from ..collectives.operators import are_in
 from ..describe.description import Description, InputSource
 from . import aot_wrapper, dynamo, parameter_fetch
 from .calling import Calling
@@ -85,7 +85,7 @@ class Recorder:
         context = TracingContext.get()
         # Dynamo may trace again; an earlier trace is then void.
         self.refusal = ""
-        if collectives.are_in(described.graph):
+        if are_in(described.graph):
             self.refuse("its collectives belong to groups of this process")
         self.sources = _source_hashes(context.traced_code)
         self.readable = module.print_readable(print_output=False)

@@ -6,15 +6,16 @@ import pytest
 from gloo_ranks import run_ranks
 
 OTHER_MESH = """
-from anabranch.describe import collectives
+from anabranch.collectives.groups import portable_name
+from anabranch.collectives.operators import waiting
 
-name = collectives.portable_name(dist.group.WORLD)
+name = portable_name(dist.group.WORLD)
 assert name == f"ranks {','.join(map(str, range(ranks)))} #0"
 again = dist.new_group(list(range(ranks)))
-assert collectives.portable_name(again).endswith("#1")
+assert portable_name(again).endswith("#1")
 x = torch.ones(2)
-all_reduce = collectives.waiting(torch.ops._c10d_functional.all_reduce.default)
-for group in (name, collectives.portable_name(again), again.group_name):
+all_reduce = waiting(torch.ops._c10d_functional.all_reduce.default)
+for group in (name, portable_name(again), again.group_name):
     assert torch.equal(all_reduce(x, "sum", group), x * ranks)
 try:
     all_reduce(x, "sum", "ranks 0,1 #5")

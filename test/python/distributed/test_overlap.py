@@ -10,9 +10,8 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 
 import anabranch
-from anabranch.capture import overlap
+from anabranch.collectives import operators, overlap
 from anabranch.config import Config
-from anabranch.describe import collectives
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -67,7 +66,7 @@ def called(graph: torch.fx.GraphModule) -> list[str]:
     return [
         name.removeprefix("begin_")
         for space, name in names
-        if space in (collectives.NAMESPACE, collectives.OWN)
+        if space in (operators.NAMESPACE, operators.OWN)
         and name not in ("wait_tensor", "finish")
     ]
 
@@ -91,7 +90,7 @@ def test_random_graphs(seed, monkeypatch) -> None:
             torch.testing.assert_close(found, wanted)
     assert orders and all(before == after for before, after in orders)
     assert anabranch.counters.eager_graphs == 0
-    assert not collectives._begun
+    assert not operators._begun
 
 
 def test_what_overlaps() -> None:

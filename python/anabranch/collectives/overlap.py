@@ -26,11 +26,11 @@ import torch.fx
 from torch._ops import OpOverload
 from torch.fx import Node
 
+from .. import purity
 from ..config import Config
-from ..describe import collectives, purity
-from ..describe.collectives import is_collective, is_wait
-from ..describe.symbols import is_number
 from ..marks import scope
+from . import operators
+from .operators import is_collective, is_wait
 
 __all__ = ["arrange"]
 
@@ -38,9 +38,12 @@ STREAM = "communication"
 # Above the priority of unmarked streams: a transfer that begins late also ends late.
 PRIORITY = 1
 
-# How many collectives may be in flight. With two, the next one can travel behind the
-# first; more would only keep memory.
+# How many collectives may be in flight. With two, the next one starts as soon as
+# the first has ended; more would only keep memory.
 IN_FLIGHT = 2
+
+# Values that Python computes from sizes.
+_NUMBERS = bool | int | float | torch.SymBool | torch.SymInt | torch.SymFloat
 
 # Operators that take long enough to hide a transfer.
 _HEAVY = re.compile(r"mm\b|_mm_|linear|convolution|attention")
@@ -86,7 +89,7 @@ def _part(node: Node, wait: Node, fenced: bool, marked: bool) -> None:
 
     with graph.inserting_before(node):
         ticket = call(
-            collectives.begin(target), node.args, val=torch.empty(1, dtype=torch.int64)
+            operators.begin(target), node.args, val=torch.empty(1, dtype=torch.int64)
         )
         if marked:
             ticket.meta["custom"] = {scope.STREAM: STREAM, scope.PRIORITY: PRIORITY}
@@ -98,7 +101,7 @@ def _part(node: Node, wait: Node, fenced: bool, marked: bool) -> None:
         if fenced:
             call(torch.ops.anabranch.wait.default, (ticket, ticket), val=None)
         values = list(value) if several else [value]
-        found = call(collectives.finish(), (ticket,), val=values)
+        found = call(operators.finish(), (ticket,), val=values)
         if not several:
             found = graph.call_function(operator.getitem, (found, 0))
             found.meta |= node.meta
@@ -118,13 +121,13 @@ def _source_of(wait: Node) -> Node | None:
 
 
 class _Sorter:
-    """Orders the nodes. It takes them in the order of the program, and puts a node that
-    depends on a collective in flight off until no other node can be taken."""
+    """Orders the nodes. It takes them in the order of the program. A node that depends on
+    a collective in flight has to wait until no other node can be taken."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.order: list[Node] = []
         self._in_flight: list[Node] = []
-        # nodes that were put off, with the collectives that each waits for
+        # nodes that have to wait, with the collectives that each depends on
         self._late: dict[Node, set[Node]] = {}
         # the last node with an effect, which the next one must follow
         self._before: dict[Node, Node] = {}
@@ -153,8 +156,8 @@ class _Sorter:
             self._in_flight.append(node)
 
     def _late_for(self, node: Node) -> set[Node]:
-        if is_number(node.meta.get("val")):
-            return set()  # the size is known without the tensor
+        if isinstance(node.meta.get("val"), _NUMBERS):
+            return set()  # a size is known without the tensor
         sources = list(node.all_input_nodes)
         if node in self._before:
             sources.append(self._before[node])
@@ -177,7 +180,7 @@ class _Sorter:
 
 
 def _is_last(node: Node) -> bool:
-    """Whether no node that stood before this one may move behind it."""
+    """Whether no node that comes before this one may move to after it."""
     return node.op == "output" or node.target is torch.ops.aten.copy_.default
 
 
@@ -194,8 +197,8 @@ def _has_effect(node: Node) -> bool:
 
 
 def _sunk(order: Sequence[Node]) -> list[Node]:
-    """Moves cheap nodes behind the waits that their readers stand behind, so that they
-    can be fused with their readers."""
+    """Moves a cheap node to after the waits that its readers come after, so that the
+    compiler can fuse it with them."""
     place = {node: number for number, node in enumerate(order)}
     waits = list(itertools.accumulate(int(is_wait(node.target)) for node in order))
     at = dict(place)
@@ -215,8 +218,8 @@ def _stays(node: Node) -> bool:
 def _worth_beginning(order: Sequence[Node]) -> dict[Node, tuple[Node, bool]]:
     """The collectives that some computation or transfer can overlap with.
 
-    Each comes with its first wait, and with whether it needs a fence. The fence keeps
-    operators behind the begin from being fused with operators behind the wait.
+    Each comes with its first wait, and with whether it needs a fence. A fence keeps
+    the compiler from fusing operators after the begin with operators after the wait.
     """
     found: dict[Node, tuple[Node, bool]] = {}
     # For each collective in flight: whether a heavy operator has come since its begin.
