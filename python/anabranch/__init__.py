@@ -2,7 +2,43 @@
 
 A public name is imported when it is first used. So a start from the cache imports
 neither Dynamo nor the compiler's front end, and a process that only loads packages
-needs no PyTorch."""
+needs no PyTorch.
+
+Inside, start with `backend`, which compiles one Dynamo graph. The wings, in the order in
+which `test/repo/test_python_arrows.py` lets them import each other:
+
+marks/          what users mark: streams, events, super kernels, gears
+collectives/    the collectives of torch.distributed in a graph
+describe/       an ATen graph as the JSON that the compiler reads
+trace/          what ran when
+shapes/         programs for sizes that change
+packages/       from a description to an executable, with the caches on disk
+capture/        from a Dynamo graph to ATen graphs
+backend         torch.compile(model, backend="anabranch") and anabranch.compile
+deploy/         packages that run without PyTorch
+method_cache/   cache_compile
+extension/      the door for front ends
+llm/            language models
+measure/        latency and throughput of packages and models
+cli             the command `anabranch`
+bench_command   `anabranch bench`
+cache_command   `anabranch cache`
+chat_command    `anabranch chat`
+tune_command    `anabranch tune`
+tools           the command `anabranch-opt` of an installed wheel
+config          the options of a compilation, and the environment's defaults
+errors          the errors that users meet
+location        the user's line that a node comes from
+report          counters, reports and messages
+metrics         figures for a monitoring system
+purity          which operators and graphs write nothing in place
+parameter_file  moves parameters out of memory
+memory          how much memory there is
+scratch         private folders for what is being compiled
+collector       lets the garbage collector rest
+dynamo_lock     lets one thread trace at a time
+torch_version   refuses a torch that was not tested
+"""
 
 import importlib as _importlib
 import sys as _sys

@@ -2,7 +2,19 @@
 nor a compiler.
 
     package = anabranch_runtime.load("model.anb")
-    result = package(array)"""
+    result = package(array)
+
+Inside, start with `native`. The modules that this package shares with
+`anabranch.deploy` are links to them.
+
+native         calls the C API of libanabranch_runtime through ctypes
+array_package  calls a package with NumPy arrays, and keeps its state
+arrays         passes NumPy arrays to programs and back
+signature      names and nesting of a package's arguments and results
+trees          nested arguments and results as JSON
+tools          the command `anabranch-run`
+__main__       prints where the C and C++ API is
+"""
 
 from __future__ import annotations
 

@@ -1,2 +1,25 @@
-"""Captures graphs: from a Dynamo graph to ATen graphs, cut around operators that have
-no description."""
+"""Captures graphs: from a Dynamo graph to ATen graphs, cut around operators that have no
+description.
+
+AOTAutograd traces. This wing decides which operators stay whole, decomposes some of its
+own way, and frees calls from work that is needed only once. Start with `aot`.
+
+aot                 traces a Dynamo graph to ATen graphs
+input_sources       names of inputs, and where their values come from
+constants           frees calls from Dynamo's work for frozen weights
+watched_weights     chooses the weights that a program watches for changes
+whole_operators     the operators that the compiler lowers as a whole (generated)
+kept_whole          operators that a trace keeps whole and `handmade` takes apart
+handmade            completes nodes that a pass has made
+identity            decomposes torch.eye
+interpolation       decomposes linear interpolation
+quantized_values    decomposes the operators of PT2E's quantised graphs
+weight_only         decomposes PyTorch's weight-only quantised products
+transformer_layers  decomposes PyTorch's own layers of transformers
+number_arguments    gives Python numbers the dtype of the trace
+sharing             compares how the arguments of calls share memory
+partition           cuts a graph around operators that have no description
+eager_graph         runs graphs in PyTorch
+observer            lets `cache_compile` follow a compilation
+quiet_code          removes from Dynamo's code what measures Dynamo
+"""

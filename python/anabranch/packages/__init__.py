@@ -1,1 +1,13 @@
-"""Makes an executable of a description, with the caches on disk."""
+"""Makes an executable of a description, or finds one on disk.
+
+Start with `package`; docs/design/cache.md describes the entries of the cache.
+
+package         compiles a description to a package and loads it
+cache           the compile cache: keys, entries and limits
+kernel_library  packages for exact shapes, which processes and models share
+frozen          follows frozen weights that their owner changes
+optimizers      makes steps of fused optimizers visible to `frozen`
+donors          finds an executable whose packed weights another one can use
+tuning          finds and keeps blockings of products
+tuner           times blockings of products on this machine
+"""

@@ -1,1 +1,8 @@
-"""Programs for sizes that change: gears, tiers, and sizes of one."""
+"""Programs for sizes that change from call to call.
+
+Start with `gears`; docs/design/shapes.md has the rules.
+
+gears       programs for the sizes that a user names
+tiers       programs for the sizes that come, compiled in the background
+unit_sizes  programs for sizes of one, compiled in the first call
+"""

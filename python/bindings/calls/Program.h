@@ -1,5 +1,16 @@
 //===- Program.h - an executable that Python calls --------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
+//
+// The wing `calls` runs programs for PyTorch, NumPy and the replay. Start here.
+//
+//   Program         an executable that Python calls
+//   ArrayCall       runs a program on buffers of Python objects
+//   FrozenWeights   notices when the tensors of frozen constants change
+//   TensorVersions  numbers the values that watched tensors hold
+//   ModuleState     what a replayed call takes from its module
+//   CallTimes       counts the latencies of calls
+//   TorchProfiler   shows calls in torch.profiler
+//   TorchThreads    follows the user's number of threads
 
 #ifndef ANABRANCH_BINDINGS_PROGRAM_H
 #define ANABRANCH_BINDINGS_PROGRAM_H

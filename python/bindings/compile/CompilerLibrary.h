@@ -1,5 +1,10 @@
 //===- CompilerLibrary.h - the compiler, loaded when needed -----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
+//
+// The wing `compile` calls the compiler. Start here.
+//
+//   CompilerLibrary  opens the compiler's library when something is compiled
+//   ObjectCache      finds kernels that were compiled before
 
 #ifndef ANABRANCH_BINDINGS_COMPILERLIBRARY_H
 #define ANABRANCH_BINDINGS_COMPILERLIBRARY_H

@@ -1,5 +1,12 @@
 //===- TorchCalls.h - operators through PyTorch's dispatcher ----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
+//
+// The wing `fallback` calls PyTorch's operators for programs. Start here.
+//
+//   TorchCalls   looks operators up and chooses how to call each
+//   TorchSchema  the arguments and results of an operator
+//   ShimCall     calls an operator through libtorch's C shim
+//   PythonCall   calls an operator through Python
 
 #ifndef ANABRANCH_BINDINGS_TORCHCALLS_H
 #define ANABRANCH_BINDINGS_TORCHCALLS_H

@@ -1,5 +1,16 @@
 //===- Bind.h - the parts of the extension module ---------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
+//
+// The wing `module` binds functions and types. Start with Module.cpp.
+//
+//   Module          the extension module `_C`
+//   Bind            the functions that each of the other files defines
+//   BindExecutable  executables and their calls
+//   BindCompiler    compilation
+//   BindCache       entries of the cache
+//   BindCombine     packages with several programs or processors
+//   BindFrozen      frozen weights
+//   BindReplay      replayed methods
 
 #ifndef ANABRANCH_BINDINGS_BIND_H
 #define ANABRANCH_BINDINGS_BIND_H

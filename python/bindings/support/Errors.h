@@ -1,5 +1,13 @@
 //===- Errors.h - what went wrong, as a Python exception --------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
+//
+// The wing `support` has what all others need of Python. Start here.
+//
+//   Errors      turns a status into a Python exception
+//   Gil         gives the GIL away and takes it
+//   Items       items of tuples, lists and dicts
+//   SmallArray  memory of one call, on the stack
+//   Stable      parts of objects that CPython's stable ABI hides
 
 #ifndef ANABRANCH_BINDINGS_ERRORS_H
 #define ANABRANCH_BINDINGS_ERRORS_H

@@ -1,6 +1,15 @@
 //===- Torch.h - PyTorch as this process has it -----------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
+// The wing `tensors` takes tensors in and out of programs. Start here.
+//
+//   Torch        PyTorch as this process has it
+//   DLPack       the memory layouts of the DLPack standard
+//   Shim         libtorch's stable C functions, found at run time
+//   NewTensor    makes the tensors of results
+//   TensorState  whether a tensor was changed
+//   Overlap      whether tensors share memory
+//
 // Tensors cross by the DLPack exchange API that torch.Tensor carries, so the
 // binding needs no header of libtorch.
 

@@ -1,1 +1,7 @@
-"""torch_npu.testing: a test case and helpers of tests for NPUs."""
+"""torch_npu.testing: a test case and helpers of tests for NPUs.
+
+Start with `testcase`.
+
+testcase      the base of tests
+common_utils  marks of tests, and random tensors
+"""
