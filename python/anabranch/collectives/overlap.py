@@ -94,12 +94,12 @@ def _part(node: Node, wait: Node, fenced: bool, marked: bool) -> None:
         if marked:
             ticket.meta["custom"] = {scope.STREAM: STREAM, scope.PRIORITY: PRIORITY}
         if fenced:
-            call(torch.ops.anabranch.wait.default, (ticket, ticket), val=None)
+            call(scope.WAIT, (ticket, ticket), val=None)
     several = isinstance(value, tuple | list)
     items = list(node.users) if several else []
     with graph.inserting_before(wait):
         if fenced:
-            call(torch.ops.anabranch.wait.default, (ticket, ticket), val=None)
+            call(scope.WAIT, (ticket, ticket), val=None)
         values = list(value) if several else [value]
         found = call(operators.finish(), (ticket,), val=values)
         if not several:

@@ -16,6 +16,7 @@ from torch._ops import OpOverload
 from .. import purity
 from ..collectives.operators import is_collective, is_wait, waiting
 from ..location import location
+from ..marks import scope
 from ..marks.mark_order import Order, is_order, is_pass
 from . import shape_checks
 from .aliases import Aliases
@@ -208,7 +209,7 @@ class GraphReader:
             raise Unsupported(f"{node.name} reads an input after a write to it")
         replaced = replaced_arguments(node)
         if replaced is None:
-            raise Unsupported(f"{target} of a view reads the memory behind it")
+            raise Unsupported(f"{target} of a view reads memory outside of it")
         arguments = self.arguments.of_call(node, target) | {
             name: self.arguments.literal(value) for name, value in replaced.items()
         }
@@ -241,10 +242,10 @@ class GraphReader:
         are some."""
         arguments = self.arguments.of_call(node, target)
         name = target._schema.name
-        if target is torch.ops.anabranch.wait.default:
+        if target is scope.WAIT:
             self.order.check_wait(node)
             del arguments["strict"]
-        elif target is torch.ops.anabranch.record.default:
+        elif target is scope.RECORD:
             self.order.record(node)
         elif event := self.order.event_of(node):
             name = "anabranch::wait_event"
@@ -283,8 +284,8 @@ class GraphReader:
 
 def _overlaps_itself(value: torch.Tensor) -> bool:
     """Whether elements of the tensor share memory. Symbolic sizes count as not."""
-    lies = (*value.shape, *value.stride())
-    known = all(isinstance(number, int) for number in lies) and value.numel()
+    layout = (*value.shape, *value.stride())
+    known = all(isinstance(number, int) for number in layout) and value.numel()
     return bool(known) and overlaps(value.shape, value.stride())
 
 

@@ -31,10 +31,8 @@ __all__ = [
     "wait_if_computed",
 ]
 
-WAIT = torch.ops.anabranch.wait.default
-RECORD = torch.ops.anabranch.record.default
-WAIT_EVENT = torch.ops.anabranch.wait_event.default
-WAIT_TAG = torch.ops.anabranch.wait_tag.default
+WAIT, RECORD = scope.WAIT, scope.RECORD
+WAIT_EVENT, WAIT_TAG = scope.WAIT_EVENT, scope.WAIT_TAG
 
 SUPER_KERNEL_OPTIONS = super_kernel.NAMES
 

@@ -21,12 +21,7 @@ _PASSES = {torch.ops.aten.alias.default}
 
 def is_order(target: OpOverload) -> bool:
     """Whether the operator is there only to order others."""
-    return target.namespace == "anabranch" and target in (
-        torch.ops.anabranch.wait.default,
-        torch.ops.anabranch.record.default,
-        torch.ops.anabranch.wait_event.default,
-        torch.ops.anabranch.wait_tag.default,
-    )
+    return target in scope.ORDER
 
 
 def is_pass(node: torch.fx.Node) -> bool:
@@ -113,7 +108,7 @@ class Order:
     def event_of(self, node: torch.fx.Node) -> torch.fx.Node | None:
         """The record of this graph that a wait for a tag waits for. None: another graph
         recorded the tag, or the node does not wait for a tag."""
-        if node.target is not torch.ops.anabranch.wait_tag.default:
+        if node.target is not scope.WAIT_TAG:
             return None
         tag = node.args[0]
         assert isinstance(tag, str)

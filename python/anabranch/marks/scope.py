@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 import torch.fx
 from torch._guards import TracingContext, active_fake_mode
+from torch._ops import OpOverload
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.fx.node import has_side_effect
 from torch.fx.traceback import annotate
@@ -31,12 +32,6 @@ CORES = "anabranch.cores"
 PASS = "anabranch.pass"
 
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
-
-_library = torch.library.Library("anabranch", "DEF")
-_library.define("wait(Tensor self, Tensor dependency, bool strict=True) -> ()")
-_library.define("record(str? tag=None) -> Tensor")
-_library.define("wait_event(Tensor event) -> ()")
-_library.define("wait_tag(str tag) -> ()")
 
 # Tags that a graph or eager code of this process has recorded, or will have recorded
 # before a later call returns.
@@ -57,38 +52,44 @@ def announce(tags: Iterable[str]) -> None:
     _recorded.update(tags)
 
 
-@torch.library.impl(_library, "wait", "CompositeExplicitAutograd")
-def _wait(self: torch.Tensor, dependency: torch.Tensor, strict: bool = True) -> None:
+_library = torch.library.Library("anabranch", "DEF")
+
+
+def _nothing(*_args: object, **_kwargs: object) -> None:
     return None
 
 
-@torch.library.impl(_library, "record", "CompositeExplicitAutograd")
+def _event(*_args: object, **_kwargs: object) -> torch.Tensor:
+    return torch.empty(0)
+
+
 def _record(tag: str | None = None) -> torch.Tensor:
     if tag is not None:
         _recorded.add(tag)
     return torch.empty(0)
 
 
-@torch.library.impl(_library, "wait_event", "CompositeExplicitAutograd")
-def _wait_event(event: torch.Tensor) -> None:
-    return None
+def _define(
+    schema: str, run: Callable[..., object], fake: Callable[..., object]
+) -> OpOverload:
+    """Defines an operator whose only effect is the order of others. PyTorch removes an
+    operator whose result has no reader, unless the operator is known to have an effect."""
+    name = schema.partition("(")[0]
+    _library.define(schema)
+    _library.impl(name, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"anabranch::{name}", fake, lib=_library)
+    operator: OpOverload = getattr(torch.ops.anabranch, name).default
+    has_side_effect(operator)
+    return operator
 
 
-@torch.library.impl(_library, "wait_tag", "CompositeExplicitAutograd")
-def _wait_tag(tag: str) -> None:
-    return None
-
-
-torch.library.register_fake(
-    "anabranch::wait", lambda self, dependency, strict=True: None
+WAIT = _define(
+    "wait(Tensor self, Tensor dependency, bool strict=True) -> ()", _nothing, _nothing
 )
-torch.library.register_fake("anabranch::record", lambda tag=None: torch.empty(0))
-torch.library.register_fake("anabranch::wait_event", lambda event: None)
-torch.library.register_fake("anabranch::wait_tag", lambda tag: None)
-# PyTorch removes operators whose results nobody reads, unless they have an effect.
-# These order others.
-for _operator in ("wait", "record", "wait_event", "wait_tag"):
-    has_side_effect(getattr(torch.ops.anabranch, _operator).default)
+RECORD = _define("record(str? tag=None) -> Tensor", _record, _event)
+WAIT_EVENT = _define("wait_event(Tensor event) -> ()", _nothing, _nothing)
+WAIT_TAG = _define("wait_tag(str tag) -> ()", _nothing, _nothing)
+ORDER = frozenset((WAIT, RECORD, WAIT_EVENT, WAIT_TAG))
 
 
 def is_traced() -> bool:
@@ -190,7 +191,7 @@ def wait_event(event: torch.Tensor | str) -> None:
     """Makes later operators of the current stream wait for `event`.
 
     `event` is the result of `record`, or the tag of one. TypeError: it is neither. A
-    tag that nobody has recorded is a ValueError in eager code, and a CompileError under
+    tag that was never recorded is a ValueError in eager code, and a CompileError under
     torch.compile.
     """
     if isinstance(event, str):

@@ -119,7 +119,7 @@ def check_parts(
     """Checks the scopes of a graph that was cut: `parts` are compiled, PyTorch runs the
     nodes `outside`.
 
-    CompileError: a scope with strict-scope-check=abort does not lie in one part. A
+    CompileError: a scope with strict-scope-check=abort is not in one part. A
     warning: a scope with strict-scope-check=bypass does not, and stays unfused.
     """
     where: dict[str, int] = {}

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from .scope import PRIORITY, STREAM
+from .scope import PRIORITY, RECORD, STREAM, WAIT_EVENT
 
 _KEY = "stream"
 _NAMESPACE = "streams"
@@ -45,8 +45,8 @@ def _call(
 ) -> tuple[str, list[Any]] | None:
     """The operator of torch.ops.streams that a node calls, and its numbers.
 
-    AOTAutograd wraps the call into an operator that passes values on, so that operators
-    behind the call depend on it.
+    AOTAutograd wraps the call into an operator that passes values on, so that later
+    operators depend on the call.
     """
     # Compared by name, since PyTorch defines the operator only when it first needs it.
     if str(node.target) != "control_deps":
@@ -66,7 +66,7 @@ def _erase(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
         if getattr(user.target, "__name__", "") == "getitem":
             user.replace_all_uses_with(node.args[1 + user.args[1]])
             graph.erase_node(user)
-        else:  # another call, behind this one, passes the value on
+        else:  # a later call passes the value on
             user.args = torch.fx.node.map_arg(
                 user.args, lambda n: None if n is node else n
             )
@@ -107,7 +107,7 @@ def _tag(number: Any) -> str:
 
 
 def _record(graph: torch.fx.Graph, before: torch.fx.Node, stream: Any) -> torch.fx.Node:
-    return _insert(graph, before, stream, torch.ops.anabranch.record.default, ())
+    return _insert(graph, before, stream, RECORD, ())
 
 
 def _wait(
@@ -119,7 +119,7 @@ def _wait(
     """Inserts a wait for the event. If the event was recorded before this graph, it has
     happened, and no wait is needed."""
     if event is not None:
-        target = torch.ops.anabranch.wait_event.default
+        target = WAIT_EVENT
         _insert(graph, before, stream, target, (event,))
 
 
