@@ -1,4 +1,4 @@
-"""Moves tensors of a model into a mapped file. Pages that nobody reads take no memory; a
+"""Moves tensors of a model into a mapped file. Pages that are not read take no memory; a
 later read gets them from the disk."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ParameterFile:
 
 
 def move(tensors: Iterable[torch.Tensor], folder: str) -> int:
-    """Moves those of the tensors into a file in `folder` whose memory nobody else holds:
+    """Moves the tensors whose memory nothing else holds into a file in `folder`:
     another view of it would no longer see what is written to them. Returns how many
     bytes were moved. OSError: the file cannot be written."""
     sole = [

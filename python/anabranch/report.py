@@ -55,8 +55,8 @@ def last_report() -> dict[str, Any] | None:
 def record(report: dict[str, Any], rest: str = "", **added: int) -> None:
     """Makes `report` the last one and adds `added` to the counters.
 
-    `rest` is more of the report, as JSON. It is parsed when somebody asks for the
-    report, so that a start from the cache does not wait for the parser.
+    `rest` is more of the report, as JSON. `last_report` parses it, so that a start
+    from the cache does not wait for the parser.
     """
     global _last, _rest
     with _lock:

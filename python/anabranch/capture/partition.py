@@ -25,7 +25,7 @@ from torch.fx import Node
 from .. import purity
 from ..describe import written
 from ..describe.description import InputSource
-from ..describe.storages import reads_behind_a_view
+from ..describe.storages import reads_outside_of_view
 from ..describe.symbols import integer
 from ..describe.tensors import foreign_strides
 from ..marks.mark_order import is_order
@@ -227,7 +227,7 @@ class Parts:
         start = self._driver.call_function(read, (self._values[target],))
         if distance:
             start = self._driver.call_function(operator.add, (start, distance))
-        return self._driver.call_function(_behind, (made, start))
+        return self._driver.call_function(_moved, (made, start))
 
     # Symbols
 
@@ -285,7 +285,7 @@ def _function(compiled: Callable[[list[Any]], Any], number: int) -> Any:
     return call
 
 
-def _behind(tensor: torch.Tensor, offset: int) -> torch.Tensor:
+def _moved(tensor: torch.Tensor, offset: int) -> torch.Tensor:
     """The tensor, moved by `offset` elements in its memory."""
     if tensor.storage_offset() == offset or not tensor.numel():
         return tensor
@@ -304,7 +304,7 @@ def _can_be_parted(nodes: Iterable[Node]) -> bool:
     waits, and would return copies of views of memory."""
     return not any(
         isinstance(node.target, OpOverload)
-        and (is_order(node.target) or reads_behind_a_view(node))
+        and (is_order(node.target) or reads_outside_of_view(node))
         for node in nodes
     )
 

@@ -299,7 +299,7 @@ def _keys(spec: pytree.TreeSpec) -> Sequence[str] | None:
         return None
     context = spec.context
     keys = context if isinstance(context, list | tuple) else []
-    # those of a defaultdict, behind its factory
+    # a defaultdict has its factory before the keys
     if keys and isinstance(keys[-1], list):
         keys = keys[-1]
     if len(keys) != spec.num_children or not all(isinstance(k, str) for k in keys):

@@ -17,7 +17,7 @@ import torch.fx
 from .symbols import Expr, integer, same
 from .tensors import foreign_strides
 from .views import Alias
-from .written import is_dense, lie_alike, storage
+from .written import have_same_layout, is_dense, storage
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Aliases:
         """Registers a value that is written into an input: it is the input's memory if
         both have the same sizes and strides."""
         owner = self._owners.get(storage(target)) if is_dense(target) else None
-        if owner and is_dense(value) and lie_alike(target, value):
+        if owner and is_dense(value) and have_same_layout(target, value):
             base = dataclasses.replace(owner, value=value)
             if owner.value is target:
                 self._owners.setdefault(storage(value), base)

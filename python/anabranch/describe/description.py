@@ -46,7 +46,7 @@ class Description:
     copied: list[int]  # of those, by position among them: made contiguous first
     views: list[OutputView]  # of outputs, applied by the caller
     aliases: list[Alias]  # outputs that the program leaves out
-    # The user's tensors behind constants, by the names of these.
+    # The user's tensors that constants were copied from, by the names of the constants.
     owners: dict[str, weakref.ref[torch.Tensor]] = dataclasses.field(
         default_factory=dict
     )

@@ -1,4 +1,4 @@
-"""Finds what the compiler wants to know of frozen integers, since it sees no values.
+"""Finds ranges of frozen integers for the compiler, which sees no values.
 
 Tensors of bytes whose integers fit into four bits are packed into half of their bytes.
 The code that packs them checks the range again. Tensors of integers that are all one

@@ -1,4 +1,4 @@
-"""Handles operators whose result depends on how a tensor's elements lie in memory."""
+"""Handles operators whose result depends on the layout of a tensor in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _READS_STORAGE = {
 }
 
 # Operators by which functionalization updates a part of a tensor. In eager PyTorch their
-# results lie as the tensor does, its offset included; a trace gives them no offset.
+# results have the tensor's layout, its offset included; a trace gives them no offset.
 _KEEPS_OFFSET = {
     aten.copy.default,
     aten.select_scatter.default,
@@ -85,12 +85,12 @@ def _storages(node: torch.fx.Node) -> set[int]:
     return {storage(tensor) for tensor in values if is_dense(tensor)}
 
 
-def reads_behind_a_view(node: torch.fx.Node) -> bool:
+def reads_outside_of_view(node: torch.fx.Node) -> bool:
     return node.target in _READS_STORAGE and not _is_whole(_source(node))
 
 
 def replaced_arguments(node: torch.fx.Node) -> dict[str, Any] | None:
-    """The arguments of an operator that reads memory behind a view.
+    """The arguments of an operator that reads memory outside of a view.
 
     A program keeps every tensor in row-major order, so such an operator gets the tensor
     that is the whole storage, instead of a view of it. None: the graph has no such

@@ -17,7 +17,7 @@ class Alias:
     """One result that the caller makes.
 
     `geometry` has sizes, strides, and then the distance from the start of the base.
-    None stands for the next number that the program returns besides its results.
+    None: the next number that the program returns besides its results.
     """
 
     output: int

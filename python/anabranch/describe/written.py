@@ -43,7 +43,7 @@ def check_views(nodes: Iterable[Node]) -> None:
     this PyTorch would count the offset of the input twice."""
     for written in viewed(nodes):
         target = written.target.meta["val"]
-        if not lie_alike(target, written.value.meta["val"]):
+        if not have_same_layout(target, written.value.meta["val"]):
             raise Misplaced("it returns a view of an input that it lays out anew")
         if not same(target.storage_offset(), 0) and adds_offset():
             raise Misplaced(
@@ -135,7 +135,7 @@ def storage(value: torch.Tensor) -> int:
     return value.untyped_storage()._cdata
 
 
-def lie_alike(left: torch.Tensor, right: torch.Tensor) -> bool:
+def have_same_layout(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Whether dtype, sizes and strides are the same. The stride of a dimension of size
     one does not count."""
     sizes = zip(left.shape, right.shape)

@@ -32,7 +32,8 @@ def hide_frames(path: str) -> None:
 
 
 def find_user_line(node: torch.fx.Node) -> UserLine | None:
-    """The innermost line of the user's program behind a node; None when unknown."""
+    """The innermost line of the user's program that a node comes from; None when
+    unknown."""
     found = location.location(node)
     return UserLine(**found) if found["file"] else None
 

@@ -12,7 +12,7 @@ from ..extension import peak_memory
 from .chatting.chat_engine import Engine
 from .chatting.chat_tokenizer import ChatTokenizer, Message
 
-# Stands for bytes that are no whole letter yet.
+# The decoder's sign for bytes that are no whole letter yet.
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 

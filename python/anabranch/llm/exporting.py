@@ -24,7 +24,7 @@ from .rounded_models import quantized_once
 
 # Tokens of a call: one to decode, more to read a prompt.
 SIZES = (1, 16, 64, 256)
-# How the names of buffers go on: of states or their bytes, and of scales.
+# Suffixes of buffer names: of states or their bytes, and of scales.
 BUFFERS = ("", "_scales")
 
 
@@ -59,7 +59,7 @@ def export(
     start   int64 [1]: how many tokens the state has already
     last    int64 [1]: the column of `tokens` whose logits are asked for
 
-    Tokens behind `last` only fill the call up; the next call overwrites them.
+    Tokens after `last` only fill the call up; the next call overwrites them.
     ValueError: what anabranch.llm.compile refuses, or wrong sizes.
     """
     checked_model(model, quantize)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import torch
 
-# The words of `kv_cache_dtype`, beside None: as the model computes them.
+# The values of `kv_cache_dtype` besides None, which means as the model computes them.
 KINDS = ("int8",)
 # The largest byte. -128 is left out, so that the range is symmetric.
 LARGEST = 127

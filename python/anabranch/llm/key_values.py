@@ -82,7 +82,7 @@ class Layer(StaticLayer):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns what masks are made for: the tensors without the room behind them."""
+        """Returns what masks are made for: the tensors without their free room."""
         self.write(key_states, value_states)
         return self.read(self.max_cache_len, key_states.dtype)
 
@@ -197,7 +197,7 @@ class CacheMemory:
 
     def __init__(self, layers: list[Layer], rows: int) -> None:
         self.layers, self.rows = layers, rows
-        # No step wrote a token at this position or behind it.
+        # No step wrote a token at this position or a later one.
         self.written = 0
         self._cache: Callable[[], KeyValueCache | None] = lambda: None
 
@@ -209,7 +209,7 @@ class CacheMemory:
         return made
 
     def in_use(self) -> bool:
-        """Whether somebody has the cache."""
+        """Whether a caller still has the cache."""
         return self._cache() is not None
 
     def will_write(self, end: int) -> None:
@@ -246,7 +246,7 @@ class KeyValues:
         return self._allocate(rows)
 
     def give_back(self, memory: CacheMemory) -> None:
-        """Keeps memory for the next call, unless somebody still has its cache."""
+        """Keeps memory for the next call, unless a caller still has its cache."""
         if not memory.in_use():
             memory.clear()
             self._spare[:] = [memory]

@@ -1,4 +1,5 @@
-"""anabranch.llm.compile: a causal language model behind transformers' generate()."""
+"""anabranch.llm.compile: transformers' generate() over compiled steps of a causal language
+model."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def compile(
     kv_cache_dtype  None: keys and values stay as the model computes them. "int8": bytes,
                 with a scale for each token of a head. The cache then takes a half of the
                 memory of bfloat16, and a quarter of that of float32
-    take_over   moves the parameters of `model` into a file beside the compile cache and
+    take_over   moves the parameters of `model` into a file in the compile cache's folder and
                 maps the file. Where steps read packed weights instead, the parameters
                 then take no memory. The values of `model` stay the same
     cache_dir   the folder for compiled steps; None: Anabranch's own cache

@@ -57,7 +57,7 @@ def quantized(model: Any, kind: str, calibration: Any = None) -> Any:
     }
     tokens, readings = None, dict[nn.Module, Reading]()
     gradients = dict[nn.Module, torch.Tensor]()
-    # Nobody knows what the layers of other modules read.
+    # What the layers of other modules read is not known.
     if hasattr(model, "get_input_embeddings"):
         tokens = (
             layer_inputs.random_tokens(model)
@@ -110,7 +110,7 @@ def _sensitive(
             # By the quadratic form of Fisher's information, about the divergence.
             squares = gradients.get(layer)
             return 0.0 if squares is None else float(errors @ squares) / 2
-        # Nobody knows what outputs do: those of all layers count the same.
+        # What outputs cause is not known: those of all layers count the same.
         wanted = reading.output * len(weight)
         return float(errors.sum()) / wanted if wanted > 0 else 0.0
 

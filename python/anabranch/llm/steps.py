@@ -22,8 +22,7 @@ from .decoding.step_masks import Masks, each, mapped, plain
 from .key_values import Beginning, KeyValueCache, KeyValues
 from .programs import Programs
 
-# At most this many logits at a call's end are computed alone, as prompt lookup asks
-# for.
+# Prompt lookup asks for the last logits of a call. Up to this many are computed alone.
 FEW_LOGITS = 16
 # A step reads the tokens of the cache up to a multiple of this number.
 BLOCK = 128
@@ -82,7 +81,7 @@ class Steps(nn.Module):
     def next_logits(
         self, tokens: torch.Tensor, masks: Masks, positions: Any, cache: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The logits [rows, 1, words] behind tokens [rows, 1], and the likeliest word
+        """The logits [rows, 1, words] after tokens [rows, 1], and the likeliest word
         of each row [rows]. The masks are contiguous and as wide as `length` says."""
         past = int(cache.get_seq_length())
         self._check_room(past, 1)
@@ -164,7 +163,7 @@ class Steps(nn.Module):
     def compute(
         self, tokens: Any, mask: Any, positions: Any, rows: Any, cache: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The logits of these rows of tokens, and the likeliest word behind the last
+        """The logits of these rows of tokens, and the likeliest word after the last
         one. Writes their keys and values to `cache`. Some models always compute all
         logits."""
         masks = each(mask)

@@ -118,7 +118,7 @@ def _run_file(path: str) -> Any:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # A file that Python runs can import modules beside it.
+    # A file that Python runs can import modules of its folder.
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     sys.modules[name] = module
     try:

@@ -103,7 +103,7 @@ class Tiers:
         return max(wanted, key=self.uses.__getitem__, default=None)
 
     def compile(self, sizes: Sizes) -> None:
-        """Compiles a program, on the worker's thread. No error of it may reach a call."""
+        """Compiles a program, on the worker's thread. Its errors never reach a call."""
         self.busy = sizes
         binding = dict(zip(self.places, sizes))
         try:
@@ -129,8 +129,8 @@ class Tiers:
             self.busy = None
 
     def _are_still(self, known: _C.FrozenWeights) -> bool:
-        """Whether the executable still has these weights, and nobody wrote to them
-        since."""
+        """Whether the executable still has these weights, and they were not written
+        to."""
         assert self.weights is not None
         return self.weights.weights is known and known.unchanged()
 

@@ -158,7 +158,7 @@ class Batch:
         while self.waiting and len(self.running) < self._max_rows:
             request = self.waiting[0]
             count = blocks_for(len(request.tokens))
-            # Whoever runs may need a block soon.
+            # A running request may need a block soon.
             if count + len(self.running) > self._blocks.free:
                 return
             self._give(request, count)

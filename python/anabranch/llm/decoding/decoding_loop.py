@@ -53,7 +53,7 @@ class NextLogits(Protocol):
     def next_logits(
         self, tokens: torch.Tensor, masks: Masks, positions: Any, cache: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The logits [rows, 1, words] behind tokens [rows, 1], and the likeliest word
+        """The logits [rows, 1, words] after tokens [rows, 1], and the likeliest word
         of each row [rows]."""
 
 
@@ -139,7 +139,7 @@ class ShortLoop:
 
 def _is_plain(model: Any, tokens: torch.Tensor, call: dict[str, Any]) -> bool:
     """Whether a call begins with an empty cache, its steps have the masks and positions
-    that LookAhead knows, and nobody listens to the model's forward."""
+    that LookAhead knows, and the model's forward has no hooks."""
     cache = call.get("past_key_values")
     mask, positions = call.get("attention_mask"), call.get("position_ids")
     return (

@@ -1,6 +1,6 @@
-"""Rounds the weights of a layer one column after the other, and moves the columns that
-follow so that they make up for the error, as far as inputs of a text say they can. Then
-fits scales and offsets to the integers.
+"""Rounds the weights of a layer one column after the other. Each time it moves the columns
+that follow, so that they make up for the error on the inputs of a text. Then it fits
+scales and offsets to the integers.
 
 This is GPTQ (Frantar, Ashkboos, Hoefler, Alistarh: "GPTQ: Accurate Post-Training
 Quantization for Generative Pre-trained Transformers", 2022)."""
@@ -16,13 +16,13 @@ from .layer_inputs import at_least, flat
 BLOCK = 64
 # How often all groups are fitted after the last column.
 REFITS = 2
-# How much less columns are taken to go together than they do in the text: those of
-# another text go together in another way.
+# The part of the correlation between columns that is not trusted: the columns of another
+# text correlate in another way.
 LESS = 0.3
 
 
 class Columns:
-    """How the columns of an input go together."""
+    """How the columns of an input correlate."""
 
     def __init__(self, x: torch.Tensor) -> None:
         inputs = flat(x)
@@ -74,7 +74,7 @@ def _in_turn(
     rows, count = weight.shape
     group = count // scale.shape[1]
     order, factor = columns.order, columns.factor
-    # Columns as rows: each step then works on memory that lies together.
+    # Columns as rows: each step then works on consecutive memory.
     left = weight.t()[order]
     groups = order // group
     slopes, bases = scale.t().float()[groups], offset.t().float()[groups]
@@ -117,7 +117,7 @@ def _refitted(
     offset: torch.Tensor,
     columns: Columns,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scales and offsets of groups with these integers, each the best one beside those
+    """Scales and offsets of groups with these integers, each the best one given those
     of the other groups."""
     groups, group = scale.shape[1], weight.shape[1] // scale.shape[1]
     whole = integers.float().view(-1, groups, group)

@@ -1,14 +1,15 @@
-"""The line of each group of weights: integers from 0 to 15 on it stand for weights.
+"""The line of each group of weights. A weight becomes an integer from 0 to 15, and its
+value is the line's at this integer.
 
-An error of a weight costs as much as the numbers that it multiplies are large. So errors
-count with the mean square of their column's input."""
+The larger the numbers that a weight multiplies, the more its error costs. So errors are
+weighted with the mean square of their column's input."""
 
 from __future__ import annotations
 
 import torch
 
-# Parts of a group's range that the integers may cover: what lies outside moves to the
-# ends, and the steps between are smaller.
+# Parts of a group's range that the integers may cover. Weights outside of the part move
+# to its ends, and the steps between are smaller.
 COVERED = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)
 LEVELS = 15
 

@@ -52,14 +52,14 @@ def four_bits(
 
 
 def four_bits_in_turn(weight: torch.Tensor, columns: Columns) -> QuantizedWeight:
-    """Rounds column by column, and has later ones make up for errors of earlier ones."""
+    """Rounds column by column. Later columns make up for the errors of earlier ones."""
     dtype = _dtype(weight.abs().max() / LEVELS)
     return _packed(*rounded_in_turn(weight.float(), columns, GROUP, dtype))
 
 
 def errors_of_four_bits(weight: torch.Tensor, importance: torch.Tensor) -> torch.Tensor:
     """About what rounding to 4 bits adds to the squared result of each row: float32
-    [rows]. Weights that lie on a line of 16 steps already add nothing."""
+    [rows]. Weights that are on a line of 16 steps already add nothing."""
     groups = weight.float().reshape(len(weight), -1, GROUP)
     low, high = groups.amin(-1, keepdim=True), groups.amax(-1, keepdim=True)
     step = (high - low) / LEVELS

@@ -112,7 +112,7 @@ class SamplingStep(nn.Module):
         return torch.where(is_known & is_clear, word, UNKNOWN).squeeze(1)
 
     def _likely(self, chances: torch.Tensor, min_p: torch.Tensor) -> torch.Tensor:
-        """The chances behind min-p. That of the likeliest word is 1."""
+        """The chances after min-p. That of the likeliest word is 1."""
         if not self.kind.by_likeliest:
             return chances
         return torch.where(chances < min_p, 0.0, chances)
@@ -120,7 +120,7 @@ class SamplingStep(nn.Module):
     def _candidates(
         self, scores: torch.Tensor, top_k: torch.Tensor, excluded: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The chances of the likeliest words behind top-k and top-p, falling from 1, and
+        """The chances of the likeliest words after top-k and top-p, falling from 1, and
         these words [rows, candidates]; whether they are known [rows, 1]."""
         likeliest, words = scores.topk(self.kind.candidates)
         largest = likeliest[:, :1]
@@ -142,7 +142,7 @@ class SamplingStep(nn.Module):
         return chances, words, is_known
 
     def _ends(self, is_kept: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Whether no word behind the candidates is kept as well."""
+        """Whether no word after the candidates is kept as well."""
         if self.kind.candidates == scores.shape[1]:
             return torch.ones_like(is_kept[:, -1:])
         return ~is_kept[:, -1:]

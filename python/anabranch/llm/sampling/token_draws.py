@@ -42,7 +42,7 @@ class Rows:
         self.kind = Kind.of(warpers, words)
         self.numbers = torch.empty(rows, words, dtype=torch.float64)
         self.inputs = inputs_of(warpers, words)
-        # The last one stands for tokens that no logit belongs to.
+        # The last column is for tokens that have no logit.
         self._seen = torch.zeros(rows, words + 1, dtype=torch.bool)
         self.seen = self._seen[:, :words]
         self.mark(prompt)
@@ -70,8 +70,8 @@ class TokenDraws:
         """
         self._graphs, self._prompt, self._generator = graphs, prompt, generator
         self._before, self._warpers = split(processors)
-        # What the graph computes, where it leaves a token to PyTorch.
-        self._behind = LogitsProcessorList(processors[len(self._before) :])
+        # The processors of the graph, for tokens that the graph leaves to PyTorch.
+        self._in_graph = LogitsProcessorList(processors[len(self._before) :])
         self._is_light = all(map(is_light, processors))
         self._rows: Rows | None = None
 
@@ -106,8 +106,8 @@ class TokenDraws:
         return words
 
     def _chances(self, scores: torch.Tensor, tokens: Tokens) -> torch.Tensor:
-        """Those of the scores behind `_before`."""
+        """The chances of the words, from scores that `_before` has processed."""
         scores = scores.float()
-        if self._behind:
-            scores = self._behind(tokens(), scores)
+        if self._in_graph:
+            scores = self._in_graph(tokens(), scores)
         return scores.softmax(-1)

@@ -20,7 +20,7 @@ from .short_processors import TopP
 
 @dataclasses.dataclass(frozen=True)
 class Warpers:
-    """What happens to scores before a draw, in this order. None: it does not."""
+    """What happens to scores before a draw, in this order. None: this step is left out."""
 
     penalty: float | None = None
     temperature: float | None = None
@@ -42,7 +42,7 @@ ORDER = [field.name for field in dataclasses.fields(Warpers)]
 
 
 def split(processors: LogitsProcessorList) -> tuple[LogitsProcessorList, Warpers]:
-    """The processors that a graph does not know, and those behind them as settings."""
+    """The processors that a graph does not know, and the ones after them as settings."""
     values: dict[str, Any] = {}
     begin, limit = len(processors), len(ORDER)
     for at in reversed(range(len(processors))):
