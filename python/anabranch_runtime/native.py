@@ -19,7 +19,7 @@ _ERRORS: dict[int, type[Exception]] = {
     9: OSError,
 }
 # The values of enum anabranch_output_kind, in order.
-_KINDS = ("tensor", "alias", "scalar", "none", "external")
+_KINDS = ("tensor", "alias", "scalar", "none")
 
 
 class _Tensor(ctypes.Structure):
@@ -70,31 +70,42 @@ class _ValueInfo(ctypes.Structure):
 
 _Allocate = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_size_t, POINTER(_Tensor))
 
+# The types of the functions: of the result, then of the arguments. A test compares these
+# and the structures above with anabranch.h.
+_INFO = (c_void_p, c_void_p, c_size_t, POINTER(_ValueInfo))
+_CALL = (c_void_p, POINTER(_Input), c_size_t, POINTER(_Output), c_size_t, _Allocate)
+FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "open": (c_void_p, c_char_p, POINTER(_OpenOptions), POINTER(c_void_p)),
+    "close": (None, c_void_p),
+    "input_count": (c_size_t, c_void_p),
+    "output_count": (c_size_t, c_void_p),
+    "describe_input": _INFO,
+    "describe_output": _INFO,
+    "target": (c_char_p, c_void_p),
+    "dtype_name": (c_char_p, c_int32),
+    "item_size": (c_size_t, c_int32),
+    "run": (c_void_p, *_CALL, c_void_p),
+    "status_code_of": (ctypes.c_int, c_void_p),
+    "status_message": (c_char_p, c_void_p),
+    "status_free": (None, c_void_p),
+    "set_default_threads": (None, c_int32),
+    "version": (c_char_p,),
+}
+STRUCTURES: dict[str, type[ctypes.Structure]] = {
+    "tensor": _Tensor,
+    "input": _Input,
+    "output": _Output,
+    "open_options": _OpenOptions,
+    "value_info": _ValueInfo,
+}
+
 
 @functools.cache
 def library() -> Any:
     """The library beside this file, with the types of its functions."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")
     found = ctypes.CDLL(os.path.join(folder, "libanabranch_runtime.so"))
-    info = [c_void_p, c_size_t, POINTER(_ValueInfo)]
-    run = [c_void_p, POINTER(_Input), c_size_t, POINTER(_Output), c_size_t]
-    for name, result, arguments in [
-        ("open", c_void_p, [c_char_p, POINTER(_OpenOptions), POINTER(c_void_p)]),
-        ("close", None, [c_void_p]),
-        ("input_count", c_size_t, [c_void_p]),
-        ("output_count", c_size_t, [c_void_p]),
-        ("describe_input", c_void_p, info),
-        ("describe_output", c_void_p, info),
-        ("target", c_char_p, [c_void_p]),
-        ("dtype_name", c_char_p, [c_int32]),
-        ("item_size", c_size_t, [c_int32]),
-        ("run", c_void_p, [*run, _Allocate, c_void_p]),
-        ("status_code_of", ctypes.c_int, [c_void_p]),
-        ("status_message", c_char_p, [c_void_p]),
-        ("status_free", None, [c_void_p]),
-        ("set_default_threads", None, [c_int32]),
-        ("version", c_char_p, []),
-    ]:
+    for name, (result, *arguments) in FUNCTIONS.items():
         function = getattr(found, f"anabranch_{name}")
         function.restype, function.argtypes = result, arguments
     return found
@@ -187,8 +198,8 @@ class Executable:
         if len(inputs) != count:
             raise TypeError(f"expected {count} inputs, got {len(inputs)}")
         given = (_Input * count)()
-        for place, value, info in zip(given, inputs, self.inputs):
-            _fill(place, value, info)
+        for place, value in zip(given, inputs):
+            _fill(place, value)
         results = _Results(make, len(self.outputs))
         status = library().anabranch_run(
             self._handle,
@@ -206,13 +217,11 @@ class Executable:
         return results.objects(inputs)
 
 
-def _fill(place: _Input, value: Any, info: dict[str, Any]) -> None:
+def _fill(place: _Input, value: Any) -> None:
     if not isinstance(value, tuple):
         place.kind, place.scalar = 1, value
         return
     array, dtype = value
-    if info["mutated"] and not array.flags.writeable:
-        raise ValueError(f"{info['name']} is written in place and is read-only")
     _fill_tensor(place.tensor, array, _dtypes()[dtype])
 
 

@@ -37,7 +37,7 @@ _EXTENSION_NAMES = {numpy: ours for ours, (numpy, _) in _EXTENSIONS.items()}
 
 
 def _carrier(dtype: str) -> Any:
-    """The NumPy dtype that stands for a package's dtype, without ml_dtypes."""
+    """The NumPy dtype that carries a package's dtype, without ml_dtypes."""
     import numpy
 
     if dtype in _EXTENSIONS:
@@ -90,10 +90,12 @@ def read(value: Any, info: Mapping[str, Any]) -> tuple[Any, str]:
     dtype = _NAMES.get(name) or _EXTENSION_NAMES.get(name)
     if dtype is None or not value.dtype.isnative:
         raise TypeError(f"{info['name']}: no program takes arrays of {value.dtype}")
+    if info["mutated"] and not value.flags.writeable:
+        raise ValueError(f"{info['name']} is written in place and is read-only")
     if name in _EXTENSION_NAMES:
         value = value.view(_carrier(dtype))
     steps = [step // value.itemsize for step in value.strides]
-    if info["scalar"] or _lies_so(value.shape, steps, info["strides"]):
+    if info["scalar"] or _has_strides(value.shape, steps, info["strides"]):
         return value, dtype
     _refuse_copy(info)
     return _laid_out(value, info["strides"]), dtype
@@ -103,7 +105,7 @@ def lay_out(tensor: Any, info: Mapping[str, Any]) -> Any:
     """A tensor in the layout that the program needs. The runtime checks other objects."""
     if info["scalar"] or not hasattr(tensor, "stride"):
         return tensor
-    if _lies_so(tensor.shape, tensor.stride(), info["strides"]):
+    if _has_strides(tensor.shape, tensor.stride(), info["strides"]):
         return tensor
     _refuse_copy(info)
     if len(info["strides"]) != tensor.dim():
@@ -126,9 +128,11 @@ def _refuse_copy(info: Mapping[str, Any]) -> None:
         )
 
 
-def _lies_so(shape: Sequence[int], steps: Sequence[int], wanted: Sequence[int]) -> bool:
-    """Whether the strides are the wanted ones. -1 stands for those of a contiguous
-    tensor."""
+def _has_strides(
+    shape: Sequence[int], steps: Sequence[int], wanted: Sequence[int]
+) -> bool:
+    """Whether the strides are the wanted ones. A wanted stride of -1 means that of a
+    contiguous tensor."""
     if len(shape) != len(wanted):
         return True  # another rank, which the runtime refuses
     dense = 1
@@ -172,7 +176,7 @@ def make(dtype: str, shape: Sequence[int], strides: Sequence[int] | None) -> Any
     import numpy
 
     if dtype in _EXTENSIONS:
-        _extension(dtype)  # without the package ml_dtypes nobody could read the result
+        _extension(dtype)  # an error without ml_dtypes: the result could not be read
     carrier = _carrier(dtype)
     if strides is None or _is_dense(shape, strides):
         return numpy.empty(shape, carrier)
