@@ -19,12 +19,12 @@ WINGS = {
     "options": [],
     "collectives": [],
     "device": [],
-    "npu": ["device"],
+    "operators": ["device"],
     "marks": [],
     "dump": ["marks", "options"],
-    "ge": ["dump", "npu"],
+    "ge": ["dump", "operators"],
     "kernels": ["dump", "options"],
-    "compile": ["dump", "ge", "kernels", "marks", "npu", "options"],
+    "compile": ["device", "dump", "ge", "kernels", "marks", "operators", "options"],
     "cache": ["compile", "ge", "options"],
 }
 BASE = ("log", "errors", "public_names")

@@ -1,4 +1,5 @@
-"""Follows CONTRIBUTING.md: adds an operator, a pass, a runtime step and a kernel choice.
+"""Follows CONTRIBUTING.md: adds an operator, a pass, a runtime step, a kernel choice, and an
+operator of torch_npu.
 
 Each recipe is a few edits of a copy of the sources. The copy is built once, and then each
 new thing must work. A recipe that needs more files than it names fails here.
@@ -29,13 +30,14 @@ def code(recipe: str) -> list[str]:
     """The code blocks of one recipe of CONTRIBUTING.md."""
     page = (ROOT / "CONTRIBUTING.md").read_text()
     section = page.partition(f"### {recipe}\n")[2].partition("\n###")[0]
-    blocks = re.findall(r"```(?:cpp|mlir)\n(.*?)```", section, re.DOTALL)
+    blocks = re.findall(r"```(?:cpp|mlir|python)\n(.*?)```", section, re.DOTALL)
     return [textwrap.dedent(block) for block in blocks]
 
 
 (OPERATOR_ROW,) = code("An operator")
 PASS_FILE, PASS_TEST = code("A pass")
 (CHOICE_FILE,) = code("A kernel choice")
+NPU_FILE, NPU_CALL, NPU_TEST = code("An operator of torch_npu")
 
 CHOICE_HEADER = """
 #ifndef ANABRANCH_KERNELS_RECIPE_RECIPEKERNEL_H
@@ -83,7 +85,8 @@ class Recipe:
     def follow(self, folder: Path) -> None:
         for name, text in self.new.items():
             (folder / name).parent.mkdir(exist_ok=True)
-            (folder / name).write_text(HEAD.format(name=Path(name).name) + text)
+            head = "" if name.endswith(".py") else HEAD.format(name=Path(name).name)
+            (folder / name).write_text(head + text)
         for name, anchor, text in self.before:
             path = folder / name
             old = path.read_text()
@@ -192,6 +195,21 @@ RECIPES = {
     ),
 }
 
+COMPAT = "torchair-compat"
+NPU_RECIPE = Recipe(
+    new={
+        f"{COMPAT}/torchair/_impl/operators/activations/square_relu.py": NPU_FILE,
+        f"{COMPAT}/tests/npu/test_square_relu.py": NPU_TEST,
+    },
+    before=[
+        (
+            f"{COMPAT}/tests/support/operator_calls.py",
+            '    "npu_fast_gelu":',
+            textwrap.indent(NPU_CALL, "    "),
+        )
+    ],
+)
+
 CALL = """
 func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   %0 = anabranch.aten "celu"(%a) {self = #anabranch.operand<0>, alpha = 2.0 : f64}
@@ -271,3 +289,24 @@ def test_kernel_choice(followed: Path) -> None:
     """The choice compiles, and the compiler tries it."""
     symbols = run(["nm", "-C", "build/bin/anabranch-opt"], followed)
     assert "recipeKernel" in symbols
+
+
+def test_operator_of_torch_npu(tmp_path: Path) -> None:
+    """The operator is published, its arguments count, and it compiles. Anabranch is that of
+    this checkout: the recipe changes nothing that is built."""
+    for path in tracked(COMPAT, "scripts"):
+        target = tmp_path / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+    NPU_RECIPE.follow(tmp_path)
+    run([sys.executable, "scripts/npu_operators.py"], tmp_path)
+    page = (tmp_path / COMPAT / "OPERATORS.md").read_text()
+    assert "| `npu_square_relu` | The square of relu(x), at most `limit`" in page
+    command = [sys.executable, "-m", "pytest", "-q", "tests/npu"]
+    done = run([*command, "-k", "square_relu or each_operator"], tmp_path / COMPAT)
+    assert "4 passed" in done
+    shown = (
+        "import inspect, torch_npu; print(inspect.signature(torch_npu.npu_square_relu))"
+    )
+    signature = run([sys.executable, "-c", shown], tmp_path / COMPAT)
+    assert "limit: 'float' = 36.0, *, y_dtype: 'Optional[int]' = None" in signature

@@ -17,9 +17,14 @@ from ._impl.compile.exporting import dynamo_export
 from ._impl.compile.graph_breaks import install as _install_breaks
 from ._impl.compile.patterns import register_replacement
 from ._impl.compile.unsupported import patch_for_hcom
+from ._impl.device.install import install as _install
 from ._impl.ge.converters import register_fx_node_ge_converter
-from ._impl.npu.install import install as _install
-from ._impl.npu.layouts import npu_format_cast_via_cpu, use_internal_format_weight
+from ._impl.operators import published as _published  # noqa: F401 - defines them
+from ._impl.operators.memory.formats import install as _install_formats
+from ._impl.operators.memory.layouts import (
+    npu_format_cast_via_cpu,
+    use_internal_format_weight,
+)
 from ._impl.public_names import publish as _publish
 from .configs.compiler_config import CompilerConfig
 from .core.utils import logger
@@ -44,6 +49,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _install()
+_install_formats()
 _install_collectives()
 _install_breaks()
 _publish(__name__)

@@ -7,7 +7,7 @@ import torch
 
 import torch_npu
 from agreement import both
-from torchair._impl.npu.library import unpack_int4
+from torchair._impl.operators.quantisation.integers import unpack_int4
 
 call = torch_npu.npu_grouped_matmul
 SIZES = [3, 0, 4]  # rows of each group; one of the 8 rows is in no group

@@ -12,9 +12,14 @@ import anabranch
 import torch_npu
 import torchair
 from pictures import compiled
-from torchair._impl.npu import formats
-from torchair._impl.npu.formats import blocks_of, from_blocks, has_blocks, to_blocks
-from torchair._impl.npu.library import unpack_int4
+from torchair._impl.operators.memory import formats
+from torchair._impl.operators.memory.formats import (
+    blocks_of,
+    from_blocks,
+    has_blocks,
+    to_blocks,
+)
+from torchair._impl.operators.quantisation.integers import unpack_int4
 
 WORDS = {torch.int8: 4, torch.bfloat16: 2, torch.float16: 1}
 ONE = torch.ones(1)

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 import torch_npu
 from operator_calls import CALLS, call, parameters, wrong_values
-from torchair._impl.npu.library import COMPOSITIONS
+from torchair._impl.operators.definition import COMPOSITIONS
 
 README = Path(__file__).parents[2] / "README.md"
 # These have tests of their own: ranks, formats, and an operator without a result.

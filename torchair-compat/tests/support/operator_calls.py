@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import torch_npu
-from torchair._impl.npu.library import COMPOSITIONS
+from torchair._impl.operators.definition import COMPOSITIONS
 
 bf16, f16, i8 = torch.bfloat16, torch.float16, torch.int8
 R = torch.randn

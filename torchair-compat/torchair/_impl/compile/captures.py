@@ -22,8 +22,8 @@ from torch._dynamo.utils import counters
 
 from anabranch.extension import InputSource
 
+from ..device import npu
 from ..log import logger
-from ..npu import npu
 from ..options.config import CompilerConfig, raw
 
 __all__ = ["Captures"]

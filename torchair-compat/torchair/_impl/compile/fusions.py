@@ -25,8 +25,10 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from anabranch.extension import complete_nodes
 
 from ..log import logger
-from ..npu import norms, quantise, weights  # noqa: F401 - define the operators
-from ..npu.library import COMPOSITIONS
+from ..operators.definition import COMPOSITIONS
+from ..operators.norms import rms_norm  # noqa: F401 - defines operators
+from ..operators.products import weights  # noqa: F401 - so does this
+from ..operators.quantisation import quantise  # noqa: F401 - and this
 from .stream_scopes import streams
 
 __all__ = ["FUSIONS", "MATCHED", "Count", "apply_fusions", "lower_operators"]

@@ -16,7 +16,7 @@ from torch.fx import Node
 
 from anabranch.extension import InputSource, input_labels
 
-from ..npu.formats import blocks_of, from_blocks, has_blocks
+from ..operators.memory.formats import blocks_of, from_blocks, has_blocks
 
 __all__ = ["BlockedWeights", "labels"]
 

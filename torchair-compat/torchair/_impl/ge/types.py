@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..dump.picture import DTYPES
-from ..npu.formats import Format as _Format
+from ..operators.memory.formats import Format as _Format
 
 __all__ = [
     "DataType",

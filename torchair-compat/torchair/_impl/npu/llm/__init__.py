@@ -1,1 +1,0 @@
-"""Operators of language models: routing to experts, caches of keys, older attentions."""

@@ -1,1 +1,0 @@
-"""Attention as training code calls it."""

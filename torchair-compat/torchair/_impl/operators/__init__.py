@@ -1,0 +1,1 @@
+"""The operators of torch_npu, a folder for each subject."""

@@ -1,0 +1,1 @@
+"""Attention: of prompts, of new tokens, latent, and for training code."""

@@ -1,0 +1,94 @@
+"""Checks of an operator's arguments, and the texts of its errors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection
+from typing import Any
+
+import torch
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+INTEGERS = (torch.int32, torch.int64)
+
+
+def check(condition: bool, name: str, message: str) -> None:
+    """RuntimeError with the operator's name, unless the condition holds."""
+    if not condition:
+        raise RuntimeError(f"{name}: {message}")
+
+
+def check_dtype(
+    value: torch.Tensor | None,
+    name: str,
+    argument: str,
+    allowed: Collection[torch.dtype] = FLOATS,
+) -> None:
+    """RuntimeError, with the operator and the argument, unless the dtype is allowed."""
+    known = ", ".join(str(dtype).removeprefix("torch.") for dtype in allowed)
+    check(
+        value is None or value.dtype in allowed,
+        name,
+        f"{argument} must be {known}, got {None if value is None else value.dtype}",
+    )
+
+
+def check_shape(
+    value: torch.Tensor | None, name: str, argument: str, *allowed: tuple[Any, ...]
+) -> None:
+    """RuntimeError, with the operator and the argument, unless the shape is one of
+    these."""
+    if value is None:
+        return
+    shape = tuple(value.shape)
+    if any(len(shape) == len(other) and shape == other for other in allowed):
+        return
+    known = " or ".join(dict.fromkeys(map(str, allowed)))
+    check(False, name, f"{argument} must have shape {known}, got {shape}")
+
+
+# Errors of PyTorch's tracing have types of their own, and stay as they are.
+_PLAIN = (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError)
+
+
+def naming(function: Callable[..., Any], schema: Any) -> Callable[..., Any]:
+    """Wraps the function: its errors name the operator, and list the arguments that the
+    caller gave. RuntimeError for a tensor argument that is None, which PyTorch lets
+    pass."""
+    name = function.__name__
+    needed = [
+        (place, argument.name)
+        for place, argument in enumerate(schema.arguments)
+        if argument.type.kind() == "TensorType"
+    ]
+    names = [a.name for a in schema.arguments if not a.kwarg_only]
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            for place, argument in needed:
+                given = args[place] if place < len(args) else kwargs.get(argument)
+                check(given is not None, name, f"{argument} is needed")
+            return function(*args, **kwargs)
+        except _PLAIN as error:
+            if type(error) not in _PLAIN:
+                raise
+            text = str(error)
+            if not text.startswith(f"{name}: "):
+                text = f"{name}: {text}"
+            given = dict(zip(names, args)) | kwargs
+            listed = ", ".join(f"{key} {_shown(v)}" for key, v in given.items())
+            raise type(error)(f"{text}\n  arguments of {name}: {listed}") from error
+
+    return call
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        dtype = str(value.dtype).removeprefix("torch.")
+        return f"{dtype} {tuple(value.shape)}"
+    if isinstance(value, list | tuple) and any(
+        isinstance(one, torch.Tensor) for one in value
+    ):
+        return f"[{', '.join(map(_shown, value))}]"
+    return repr(value)

@@ -1,0 +1,1 @@
+"""RMS norms, and operators that are joined to one."""

@@ -1,0 +1,1 @@
+"""Products of integers, of few-bit weights, and of groups."""

@@ -1,0 +1,310 @@
+"""npu_grouped_matmul: a product for each group of rows, of columns, or of matrices.
+
+After Ascend's API reference of torch_npu, page npu_grouped_matmul, and of its kernels,
+page aclnnGroupedMatmulV3, for groups of columns, and page aclnnGroupedMatmulV5, for
+int8 with int4."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from anabranch.extension import is_traced
+
+from ..attention.fusion_masks import NAME
+from ..checks import check
+from ..definition import npu_function
+from .group_products import GroupProducts
+
+_MOST = 128  # the most tensors of a list
+
+
+@npu_function
+def npu_grouped_matmul(
+    x: Sequence[Tensor],
+    weight: Sequence[Tensor],
+    *,
+    bias: Sequence[Tensor] | None = None,
+    scale: Sequence[Tensor] | None = None,
+    offset: Sequence[Tensor] | None = None,
+    antiquant_scale: Sequence[Tensor] | None = None,
+    antiquant_offset: Sequence[Tensor] | None = None,
+    per_token_scale: Sequence[Tensor] | None = None,
+    group_list: Sequence[int] | Tensor | None = None,
+    activation_input: Sequence[Tensor] | None = None,
+    activation_quant_scale: Sequence[Tensor] | None = None,
+    activation_quant_offset: Sequence[Tensor] | None = None,
+    split_item: int | None = 0,
+    group_type: int | None = None,
+    group_list_type: int | None = 0,
+    act_type: int | None = 0,
+    output_dtype: torch.dtype | None = None,
+    tuning_config: Sequence[int] | None = None,
+    x_dtype: int | None = None,
+    weight_dtype: int | None = None,
+    scale_dtype: int | None = None,
+    per_token_scale_dtype: int | None = None,
+) -> list[Tensor]:
+    """x[i] @ weight[i] for each group.
+
+    weight      (k, n) for each group, or one tensor (groups, k, n)
+    group_type  -1: x[i] (..., k) for each group. 0: one x (m, k), whose rows are split.
+                2: one x (m, k) and one weight (k, n), whose columns and rows a
+                group_list tensor splits: (groups, m, n). None: -1 without a group_list,
+                else 0
+    group_list  a list or an int64 tensor
+    group_list_type  what group_list has: 0 sums of sizes, 1 sizes, 2 pairs of group and
+                size, for int8
+    split_item  0 and 1: the result is a list with a tensor for each group. 2 and 3: a
+                list with one tensor of all rows, which a group_list tensor of rows
+                needs
+    bias, scale, antiquant_scale, antiquant_offset  a list with one for each group, or
+                with one tensor that stacks them
+    tuning_config  has no effect on this host
+
+    Rows of no group are 0. The arithmetic depends on the operands:
+
+    - Floats of one dtype: the bias is added before the result is rounded.
+    - int8: int32 sums plus an int32 bias; in f32 times `scale` (n,) or (1,), times
+      `per_token_scale` (m,), plus another bias; then `act_type` (1 relu, 2 gelu by
+      tanh, 4 fast gelu, 5 silu). The result has `output_dtype`: a float, int8 with
+      scales of npu_trans_quant_param, or int32 sums.
+    - int32: eight int4 each, with scales (n,) or (parts, n).
+    - int8 and a weight of int4: ((x - 8) @ weight * `scale` + bias + x's sums *
+      `offset`) * `per_token_scale`, where `scale` and `offset` have a row for each part
+      of k. The bias, 8 * scale * weight summed over k, takes the 8 away again.
+      group_list has sizes, whatever group_list_type says
+    - Floats and a weight of int8 or int4: (weight + antiquant_offset) *
+      antiquant_scale, both (n,) or (parts, n).
+
+    RuntimeError: arguments that do not fit together.
+    """
+    for what, given in (
+        ("activation_input", activation_input),
+        ("activation_quant_scale", activation_quant_scale),
+        ("activation_quant_offset", activation_quant_offset),
+    ):
+        check(not given, NAME, f"{what} must be None")
+    for what, number in (
+        ("x_dtype", x_dtype),
+        ("weight_dtype", weight_dtype),
+        ("scale_dtype", scale_dtype),
+        ("per_token_scale_dtype", per_token_scale_dtype),
+    ):
+        text = f"{what} must be None, got {number}: it is for other processors"
+        check(number is None, NAME, text)
+    _check_numbers(split_item, group_type, group_list_type)
+    for what, tensors in (("x", x), ("weight", weight)):
+        right = 0 < len(tensors) <= _MOST
+        check(right, NAME, f"{what} must have 1 to {_MOST} parts, got {len(tensors)}")
+    products = GroupProducts(
+        x,
+        weight,
+        bias=bias,
+        scale=scale,
+        offset=offset,
+        antiquant_scale=antiquant_scale,
+        antiquant_offset=antiquant_offset,
+        per_token=bool(per_token_scale),
+        act_type=act_type,
+        output_dtype=output_dtype,
+    )
+    one = split_item in (2, 3)
+    if products.of_int8_and_int4:
+        single = len(x) == 1 and products.stacked and group_type in (None, 0) and one
+        check(single, NAME, "int8 with int4 takes one x, one weight, group_type 0")
+        group_list_type = 1
+    if group_type == 2:
+        made = _columns(x, weight, products, group_list, group_list_type, bool(bias))
+        return [made] if one else list(made)
+    tokens = _per_token(x, per_token_scale)
+    if len(x) == 1 and group_list is not None:
+        check(group_type != -1, NAME, "group_type -1 takes no group_list")
+        return _rows(x[0], products, tokens[0], group_list, one, group_list_type)
+    check(
+        len(x) == len(products),
+        NAME,
+        f"{len(x)} matrices x and {len(products)} weights need a group_list",
+    )
+    _check_matrices(x, group_list, group_list_type, one)
+    parts = [products.of(i, a, t) for i, (a, t) in enumerate(zip(x, tokens))]
+    return [torch.cat(parts)] if one else parts
+
+
+def _check_numbers(
+    split_item: int | None, group_type: int | None, group_list_type: int | None
+) -> None:
+    check(split_item in (0, 1, 2, 3), NAME, f"no such split_item: {split_item}")
+    known = group_type in (None, -1, 0, 2)
+    check(known, NAME, f"group_type must be -1, 0 or 2, got {group_type}")
+    known = group_list_type in (None, 0, 1, 2)
+    check(known, NAME, f"no such group_list_type: {group_list_type}")
+
+
+def _per_token(
+    x: Sequence[Tensor], scales: Sequence[Tensor] | None
+) -> list[Tensor | None]:
+    if not scales:
+        return [None] * len(x)
+    check(len(scales) == len(x), NAME, f"per_token_scale must have {len(x)} parts")
+    for a, scale in zip(x, scales):
+        shape = tuple(a.shape[:-1])
+        right = tuple(scale.shape) == shape and scale.dtype == torch.float32
+        got = f"{scale.dtype} {tuple(scale.shape)}"
+        check(right, NAME, f"per_token_scale must be float32 {shape}, got {got}")
+    return list(scales)
+
+
+def _check_matrices(
+    x: Sequence[Tensor],
+    group_list: Sequence[int] | Tensor | None,
+    kind: int | None,
+    one: bool,
+) -> None:
+    """A matrix for each group, and a group_list that must say the same."""
+    most = 2 if one else 6
+    for a in x:
+        fits = 2 <= a.dim() <= most
+        check(fits, NAME, f"x must have 2 to {most} dimensions, got {a.dim()}")
+    if isinstance(group_list, Tensor) or group_list is None:
+        return  # a graph does not know a tensor's values
+    ends = _ends(group_list, len(x), kind)
+    sizes = [end - start for start, end in zip([0, *ends], ends)]
+    rows = [a.shape[0] for a in x]
+    check(sizes == rows, NAME, f"group_list has groups of {sizes} rows, x of {rows}")
+
+
+def _ends(group_list: Sequence[int], groups: int, kind: int | None) -> list[int]:
+    """The end of each group's rows."""
+    check(kind != 2, NAME, "group_list_type 2 needs a group_list tensor")
+    ends = [int(end) for end in group_list]
+    check(len(ends) == groups, NAME, f"group_list must have {groups} parts")
+    if kind == 1:
+        ends = [sum(ends[: i + 1]) for i in range(len(ends))]
+    rising = all(a <= b for a, b in zip([0, *ends], ends))
+    check(rising, NAME, f"group_list must not fall, got {list(group_list)}")
+    return ends
+
+
+def _rows(
+    x: Tensor,
+    products: GroupProducts,
+    tokens: Tensor | None,
+    group_list: Sequence[int] | Tensor,
+    one: bool,
+    kind: int | None,
+) -> list[Tensor]:
+    check(x.dim() == 2, NAME, f"x must have 2 dimensions, got {x.dim()}")
+    if isinstance(group_list, Tensor):
+        check(one, NAME, "a group_list tensor needs split_item 2 or 3")
+        return [_rows_of_tensor(x, products, tokens, group_list, kind)]
+    ends = _ends(group_list, len(products), kind)
+    parts = _slices(x, products, tokens, ends, range(len(products)))
+    return [_joined(x, parts)] if one else parts
+
+
+def _slices(
+    x: Tensor,
+    products: GroupProducts,
+    tokens: Tensor | None,
+    ends: Sequence[int],
+    groups: Sequence[int],
+) -> list[Tensor]:
+    """The result of each group, whose rows end at `ends`."""
+    rows = x.shape[0]
+    fits = not ends or ends[-1] <= rows
+    check(fits, NAME, f"group_list {list(ends)} does not split {rows} rows")
+    return [
+        products.of(group, x[start:end], None if tokens is None else tokens[start:end])
+        for group, start, end in zip(groups, [0, *ends], ends)
+    ]
+
+
+def _joined(x: Tensor, parts: Sequence[Tensor]) -> Tensor:
+    done = sum(part.shape[0] for part in parts)
+    rest = parts[0].new_zeros(x.shape[0] - done, parts[0].shape[1])
+    return torch.cat([*parts, rest])
+
+
+def _rows_of_tensor(
+    x: Tensor,
+    products: GroupProducts,
+    tokens: Tensor | None,
+    group_list: Tensor,
+    kind: int | None,
+) -> Tensor:
+    sizes, groups = _sizes(products, group_list, kind)
+    if type(group_list) is Tensor and not is_traced():
+        ends = _ends(sizes.tolist(), len(products), 1)
+        numbers = range(len(products)) if groups is None else groups.tolist()
+        return _joined(x, _slices(x, products, tokens, ends, numbers))
+    # In a graph the sizes are data: each group multiplies all rows and keeps its own.
+    rows = torch.arange(x.shape[0], device=x.device)
+    place = torch.bucketize(rows, sizes.cumsum(0), right=True)
+    if groups is not None:
+        behind = torch.full_like(groups[:1], len(products))
+        place = torch.cat([groups, behind])[place]
+    made = x.new_zeros(x.shape[0], products.columns(x), dtype=products.result)
+    for number in range(len(products)):
+        own = (place == number).unsqueeze(-1)
+        made = torch.where(own, products.of(number, x, tokens), made)
+    return made
+
+
+def _sizes(
+    products: GroupProducts, group_list: Tensor, kind: int | None
+) -> tuple[Tensor, Tensor | None]:
+    """The sizes of groups, int64, and the group of each if the list names it."""
+    integers = group_list.dtype in (torch.int64, torch.int32)
+    check(integers, NAME, f"group_list must be int64, got {group_list.dtype}")
+    count = len(products)
+    shape = (count, 2) if kind == 2 else (count,)
+    got = tuple(group_list.shape)
+    check(got == shape, NAME, f"group_list must have shape {shape}, got {got}")
+    values = group_list.to(torch.int64)
+    if kind == 2:
+        check(products.kind == torch.int8, NAME, "group_list_type 2 needs x of int8")
+        return values[:, 1], values[:, 0]
+    if kind == 1:
+        return values, None
+    return torch.diff(values, prepend=values.new_zeros(1)), None
+
+
+def _columns(
+    x: Sequence[Tensor],
+    weight: Sequence[Tensor],
+    products: GroupProducts,
+    group_list: Sequence[int] | Tensor | None,
+    kind: int | None,
+    biased: bool,
+) -> Tensor:
+    """(groups, m, n) from x (m, k) and weight (k, n), with groups of k."""
+    single = len(x) == len(weight) == 1 and x[0].dim() == weight[0].dim() == 2
+    check(single, NAME, "group_type 2 takes one matrix x and one weight")
+    plain = not products.quantised and weight[0].dtype == x[0].dtype
+    check(plain, NAME, "group_type 2 takes floats of one dtype")
+    check(not biased, NAME, "group_type 2 takes no bias")
+    given = isinstance(group_list, Tensor) and kind != 2 and group_list.dim() == 1
+    check(given, NAME, "group_type 2 needs a group_list tensor (groups,)")
+    assert isinstance(group_list, Tensor)
+    a, w = x[0], weight[0]
+    fits = a.shape[1] == w.shape[0]
+    check(fits, NAME, f"x of {tuple(a.shape)} and weight of {tuple(w.shape)} don't fit")
+    if type(group_list) is Tensor and not is_traced():
+        stops = _ends(group_list.tolist(), group_list.shape[0], kind)
+        inside = stops[-1] <= a.shape[1]
+        check(inside, NAME, f"group_list {stops} does not split {a.shape[1]} columns")
+        slices = [slice(start, end) for start, end in zip([0, *stops], stops)]
+        return torch.stack([(a[:, s] @ w[s]).to(products.result) for s in slices])
+    ends = group_list.to(torch.int64)
+    ends = ends.cumsum(0) if kind == 1 else ends
+    place = torch.bucketize(torch.arange(w.shape[0], device=w.device), ends, right=True)
+    parts = []
+    for number in range(group_list.shape[0]):
+        own = place == number
+        left = torch.where(own, a, torch.zeros_like(a))
+        right = torch.where(own.unsqueeze(-1), w, torch.zeros_like(w))
+        parts.append((left @ right).to(products.result))
+    return torch.stack(parts)

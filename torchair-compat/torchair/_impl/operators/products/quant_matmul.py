@@ -1,0 +1,268 @@
+"""npu_quant_matmul and its helpers: products of integers with scales."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..checks import check, check_dtype, check_shape
+from ..definition import called_by, npu_operator
+from ..memory.formats import from_blocks
+from ..quantisation.integers import to_int8, unpack_int4
+
+_NAME = "npu_quant_matmul"
+_FLOATS = {torch.bfloat16, torch.float16, torch.float32}
+_SCALED = {torch.int64, torch.float32}
+_INT32 = {torch.int32, None}
+_BIASES = {torch.int32, torch.bfloat16, torch.float16, torch.float32, None}
+_F32 = {torch.float32, torch.bfloat16}
+
+# For each output dtype: the dtypes of (scale, offset, bias, pertoken_scale), with None
+# where an argument may be missing. First for int8 operands, then for packed int4.
+_Row = tuple[set, set, set, set]
+_INT8_ROWS: dict[torch.dtype, list[_Row]] = {
+    torch.float16: [
+        (_SCALED, {None}, _INT32, {None}),
+        ({torch.float32}, {None}, _BIASES, {torch.float32}),
+    ],
+    torch.int8: [(_SCALED, {torch.float32, None}, _INT32, {None})],
+    torch.bfloat16: [(_F32, {None}, _BIASES, {torch.float32, None})],
+    torch.int32: [(_F32, {None}, _INT32, {None})],
+}
+_INT4_GROUPED: _Row = ({torch.float32}, {torch.float16}, {None}, {torch.float32})
+_INT4_ROWS: dict[torch.dtype, list[_Row]] = {
+    torch.float16: [(_SCALED, {None}, {None}, {None}), _INT4_GROUPED],
+    torch.bfloat16: [_INT4_GROUPED],
+}
+
+
+def _with_blocks(x1: Tensor, x2: Tensor, scale: Tensor, **options: Any) -> Tensor:
+    """The operator. In a compiled graph the product reads the blocks of an x2 in
+    FRACTAL_NZ; an exported package packs the weight itself."""
+    if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
+        options["blocks"] = x2._npu_blocks  # type: ignore[attr-defined]
+    return torch.ops.npu.npu_quant_matmul(x1, x2, scale, **options)
+
+
+@called_by(_with_blocks)
+@npu_operator
+def npu_quant_matmul(
+    x1: Tensor,
+    x2: Tensor,
+    scale: Tensor,
+    *,
+    offset: Tensor | None = None,
+    pertoken_scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    output_dtype: torch.dtype | None = None,
+    group_sizes: list[int] | None = None,
+    x1_dtype: torch.dtype | None = None,
+    x2_dtype: torch.dtype | None = None,
+    pertoken_scale_dtype: torch.dtype | None = None,
+    scale_dtype: torch.dtype | None = None,
+    y_scale: Tensor | None = None,
+    blocks: Tensor | None = None,
+) -> Tensor:
+    """x1 @ x2 in exact int32, times `scale` and `pertoken_scale`, plus bias.
+
+    x1, x2          (..., m, k) and (..., k, n): int8, or int32 with eight int4 each
+    scale           (1,) or (n,)
+    pertoken_scale  (m,)
+    bias            (n,) or (batch, 1, n)
+    output_dtype    of the result; None: int8
+    blocks          of x2 (k, n) in FRACTAL_NZ, int8 also for int4; a compiled product
+                    reads them
+
+    The order of roundings: product and int32 bias in int32; then in f32 times scale,
+    times pertoken_scale, plus bias or offset; then once to the output dtype. An int32
+    result is not scaled. RuntimeError: shapes or dtypes that do not fit together.
+    """
+    later = (x1_dtype, x2_dtype, pertoken_scale_dtype, scale_dtype, y_scale)
+    check(
+        all(value is None for value in later),
+        _NAME,
+        "x1_dtype, x2_dtype, pertoken_scale_dtype, scale_dtype and y_scale must be None",
+    )
+    kind = output_dtype or torch.int8
+    packed = _check_dtypes(x1, x2, kind, scale, offset, bias, pertoken_scale)
+    if packed:
+        if _is_packed_along_k(x1, x2):
+            blocks = None
+        x1, x2 = _unpack_operands(x1, x2)
+    _check_shapes(x1, x2, scale, offset, bias, pertoken_scale, group_sizes)
+    total = integer_product(x1, x2, blocks)
+    if bias is not None and bias.dtype == torch.int32:
+        total = total + bias
+    if kind == torch.int32:
+        return total
+    if scale.dtype == torch.int64:
+        scale, shift = decode_scale(scale)
+        offset = shift if offset is None and kind == torch.int8 else offset
+    values = scale_sums(total, scale, pertoken_scale, bias)
+    if offset is not None:
+        values = values + offset.to(torch.float32)
+    return to_int8(values) if kind == torch.int8 else values.to(kind)
+
+
+def scale_sums(
+    total: Tensor, scale: Tensor, pertoken_scale: Tensor | None, bias: Tensor | None
+) -> Tensor:
+    """int32 sums times scale, times the scale of each row, plus a bias that is not
+    int32: f32, in this order."""
+    values = total.to(torch.float32) * scale.to(torch.float32)
+    if pertoken_scale is not None:
+        values = values * pertoken_scale.unsqueeze(-1)
+    if bias is not None and bias.dtype != torch.int32:
+        values = values + bias.to(torch.float32)
+    return values
+
+
+def _check_dtypes(
+    x1: Tensor, x2: Tensor, kind: torch.dtype, *others: Tensor | None
+) -> bool:
+    """Checks the dtypes. Returns whether the operands are packed int4."""
+    check(
+        x1.dtype == x2.dtype and x1.dtype in (torch.int8, torch.int32),
+        _NAME,
+        f"x1 and x2 must both be int8 or int32, got {x1.dtype} and {x2.dtype}",
+    )
+    packed = x1.dtype == torch.int32
+    rows = (_INT4_ROWS if packed else _INT8_ROWS).get(kind)
+    check(rows is not None, _NAME, f"output_dtype must not be {kind}")
+    found = [None if tensor is None else tensor.dtype for tensor in others]
+    check(
+        any(all(d in allowed for d, allowed in zip(found, row)) for row in rows or ()),
+        _NAME,
+        "no such combination of dtypes: scale {}, offset {}, bias {}, pertoken_scale {}"
+        " for a result of {}".format(*found, kind),
+    )
+    return packed
+
+
+def _check_shapes(
+    x1: Tensor,
+    x2: Tensor,
+    scale: Tensor,
+    offset: Tensor | None,
+    bias: Tensor | None,
+    pertoken_scale: Tensor | None,
+    group_sizes: list[int] | None,
+) -> None:
+    for name, operand in (("x1", x1), ("x2", x2)):
+        check(
+            2 <= operand.dim() <= 6,
+            _NAME,
+            f"{name} must have 2 to 6 dimensions, got {operand.dim()}",
+        )
+    m, k, n = x1.shape[-2], x1.shape[-1], x2.shape[-1]
+    check(
+        k == x2.shape[-2],
+        _NAME,
+        f"the last dimension of x1 ({k}) must be the last but one of x2"
+        f" ({x2.shape[-2]})",
+    )
+    batch = _batch(x1, x2)
+    check_shape(scale, _NAME, "scale", (1,), (n,))
+    # The weight of packed int4 in groups has two dimensions.
+    check_shape(offset, _NAME, "offset", (1,), (n,), (1, n))
+    check_shape(pertoken_scale, _NAME, "pertoken_scale", (m,))
+    per_batch = [(batch[0], 1, n)] if len(batch) == 1 else []
+    check_shape(bias, _NAME, "bias", (n,), *per_batch)
+    if group_sizes is not None:
+        check(
+            len(group_sizes) == 3 and all(0 <= size <= 65535 for size in group_sizes),
+            _NAME,
+            f"group_sizes must be 3 numbers from 0 to 65535, got {list(group_sizes)}",
+        )
+
+
+def _batch(x1: Tensor, x2: Tensor) -> list[int]:
+    """The dimensions before the matrices, broadcast."""
+    left, right = list(x1.shape[:-2]), list(x2.shape[:-2])
+    more = len(left) - len(right)
+    left, right = [1] * max(-more, 0) + left, [1] * max(more, 0) + right
+    check(
+        all(a == b or 1 in (a, b) for a, b in zip(left, right)),
+        _NAME,
+        f"the batches of x1, {tuple(x1.shape)}, and of x2, {tuple(x2.shape)}, can't be"
+        " broadcast together",
+    )
+    return [b if a == 1 else a for a, b in zip(left, right)]
+
+
+def integer_product(x1: Tensor, x2: Tensor, blocks: Tensor | None = None) -> Tensor:
+    """int8 (..., m, k) @ (..., k, n) in exact int32."""
+    if x2.dim() != 2:
+        return torch.matmul(x1.to(torch.int32), x2.to(torch.int32))
+    if blocks is not None:
+        x2 = from_blocks(blocks, *x2.shape)
+    shape = (*x1.shape[:-1], x2.shape[-1])
+    if x1.shape[-1] == 0:  # PyTorch's product refuses an empty operand
+        return torch.zeros(shape, dtype=torch.int32, device=x1.device)
+    rows = _plain(x1.reshape(-1, x1.shape[-1]))
+    return torch._int_mm(rows, x2 if _is_transposed(x2) else _plain(x2)).reshape(shape)
+
+
+def _plain(matrix: Tensor) -> Tensor:
+    """The matrix in row-major order without gaps. PyTorch's product of integers
+    misreads strides of dimensions of size 1, which `contiguous` keeps, and strides of
+    0."""
+    if matrix.stride() == (matrix.shape[1], 1):
+        return matrix
+    return matrix.clone(memory_format=torch.contiguous_format)
+
+
+def _is_transposed(matrix: Tensor) -> bool:
+    """Whether the matrix is the transpose of one without gaps, as weights are."""
+    rows, columns = matrix.shape
+    return rows > 1 and columns > 1 and matrix.stride() == (1, rows)
+
+
+def _unpack_operands(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
+    """Unpacks int4. x2 is packed along n, or along k if it has an eighth of the rows."""
+    if _is_packed_along_k(x1, x2):
+        x2 = unpack_int4(x2.transpose(-1, -2)).transpose(-1, -2)
+    else:
+        x2 = unpack_int4(x2)
+    return unpack_int4(x1), x2
+
+
+def _is_packed_along_k(x1: Tensor, x2: Tensor) -> bool:
+    return x2.shape[-2] == x1.shape[-1]
+
+
+@npu_operator
+def npu_trans_quant_param(
+    scale: Tensor, offset: Tensor | None = None, round_mode: int | None = 0
+) -> Tensor:
+    """Packs f32 scale and offset into int64: the upper 19 bits of the scale, bit 46,
+    and the rounded offset in nine bits from bit 37.
+
+    round_mode  1 rounds the scale, 0 truncates it
+
+    RuntimeError: another shape, dtype or round_mode.
+    """
+    name = "npu_trans_quant_param"
+    check_dtype(scale, name, "scale", (torch.float32,))
+    check_dtype(offset, name, "offset", (torch.float32,))
+    check_shape(offset, name, "offset", (1,), tuple(scale.shape))
+    check(round_mode in (None, 0, 1), name, f"no such round_mode: {round_mode}")
+    bits = scale.contiguous().view(torch.int32).to(torch.int64) & 0xFFFFFFFF
+    if round_mode == 1:
+        bits = bits + 0x1000
+    code = (bits & 0xFFFFE000) | (1 << 46)
+    if offset is None:
+        return code
+    whole = offset.to(torch.float32).round().clamp(-256, 255).to(torch.int64)
+    return code | ((whole & 0x1FF) << 37)
+
+
+def decode_scale(code: Tensor) -> tuple[Tensor, Tensor]:
+    """The f32 scale and offset that npu_trans_quant_param packed."""
+    low = code & 0xFFFFFFFF
+    # As a signed 32-bit number.
+    scale = ((low ^ 0x80000000) - 0x80000000).to(torch.int32).view(torch.float32)
+    offset = (((code >> 37) & 0x1FF) ^ 0x100) - 0x100
+    return scale, offset.to(torch.float32)

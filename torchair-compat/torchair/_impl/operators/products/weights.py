@@ -1,0 +1,194 @@
+"""Products of torch_npu with integer weights or transposed operands."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..checks import check, check_shape
+from ..definition import npu_operator
+from ..quantisation.integers import pack_int4, to_int8, unpack_int4
+from ..schema import Reserved
+
+_NIBBLES = 8
+
+
+@npu_operator
+def npu_convert_weight_to_int4pack(weight: Tensor, inner_k_tiles: int = 0) -> Tensor:
+    """Packs int32 (..., n) of values from -8 to 7 into int32 (..., n / 8), the first
+    value in the lowest four bits. RuntimeError: another shape or dtype."""
+    name = "npu_convert_weight_to_int4pack"
+    check(
+        weight.dtype == torch.int32 and weight.dim() >= 1,
+        name,
+        f"weight must be int32, got {weight.dtype}",
+    )
+    size = weight.shape[-1]
+    check(
+        size % _NIBBLES == 0,
+        name,
+        f"the last dimension of weight must be a multiple of 8, got {size}",
+    )
+    return pack_int4(weight)
+
+
+@npu_operator
+def npu_weight_quant_batchmatmul(
+    x: Tensor,
+    weight: Tensor,
+    antiquant_scale: Tensor,
+    antiquant_offset: Tensor | None = None,
+    quant_scale: Tensor | None = None,
+    quant_offset: Tensor | None = None,
+    bias: Tensor | None = None,
+    antiquant_group_size: int = 0,
+    inner_precise: int = 0,
+    weight_dtype: Reserved[int | None] = None,
+) -> Tensor:
+    """x @ w + bias with w = (weight + offset) * scale, computed in f32.
+
+    x       (m, k) float
+    weight  (k, n): int8, or int32 with eight int4 each
+    antiquant_scale, antiquant_offset  one element, one for each column, or one for each
+            `antiquant_group_size` rows of a column
+
+    The result has x's dtype, or is int8 with `quant_scale`. RuntimeError: another shape
+    or dtype.
+    """
+    name = "npu_weight_quant_batchmatmul"
+    check(
+        x.dtype in (torch.float16, torch.bfloat16, torch.float32),
+        name,
+        f"x must be floating, got {x.dtype}",
+    )
+    check(x.dim() == 2 and weight.dim() == 2, name, "x and weight must be matrices")
+    check(
+        weight.dtype in (torch.int8, torch.int32),
+        name,
+        f"weight must be int8, or int32 of int4, got {weight.dtype}",
+    )
+    if weight.dtype == torch.int32:
+        # A transposed view of a packed matrix is packed along k.
+        packed_rows = weight.shape[0] * _NIBBLES == x.shape[-1]
+        weight = unpack_int4(weight.t()).t() if packed_rows else unpack_int4(weight)
+    check(
+        x.shape[-1] == weight.shape[0],
+        name,
+        f"x has {x.shape[-1]} columns and weight {weight.shape[0]} rows",
+    )
+    columns = weight.shape[-1]
+    for what, vector in (("quant_scale", quant_scale), ("quant_offset", quant_offset)):
+        check_shape(vector, name, what, (), (1,), (columns,), (1, columns))
+    check_shape(bias, name, "bias", (columns,), (1, columns))
+    check(
+        antiquant_group_size >= 0,
+        name,
+        f"antiquant_group_size must not be negative, got {antiquant_group_size}",
+    )
+    wide = weight.to(torch.float32)
+    for what, table in (("offset", antiquant_offset), ("scale", antiquant_scale)):
+        if table is None:
+            continue
+        rows = _of_rows(table.to(torch.float32), weight, antiquant_group_size, what)
+        wide = wide + rows if what == "offset" else wide * rows
+    result = x.to(torch.float32) @ wide
+    if bias is not None:
+        result = result + bias.to(torch.float32)
+    if quant_scale is None:
+        check(quant_offset is None, name, "quant_offset needs quant_scale")
+        return result.to(x.dtype)
+    result = result * quant_scale.to(torch.float32)
+    if quant_offset is not None:
+        result = result + quant_offset.to(torch.float32)
+    return to_int8(result)
+
+
+def _of_rows(table: Tensor, weight: Tensor, group: int, what: str) -> Tensor:
+    """The scale or offset of each element of the weight."""
+    name = "npu_weight_quant_batchmatmul"
+    rows, columns = weight.shape
+    if group == 0:
+        check(
+            table.numel() in (1, columns),
+            name,
+            f"antiquant_{what} must have 1 or {columns} elements",
+        )
+        return table.reshape(-1)
+    groups = -(-rows // group) if group > 0 else 0
+    check(
+        tuple(table.shape) == (groups, columns),
+        name,
+        f"antiquant_{what} must have shape ({groups}, {columns}) for groups of {group}"
+        f" rows, got {tuple(table.shape)}",
+    )
+    return table.repeat_interleave(group, 0)[:rows]
+
+
+@npu_operator
+def npu_transpose_batchmatmul(
+    input: Tensor,
+    weight: Tensor,
+    *,
+    bias: Tensor | None = None,
+    scale: Tensor | None = None,
+    perm_x1: list[int] | None = None,
+    perm_x2: list[int] | None = None,
+    perm_y: list[int] | None = None,
+    batch_split_factor: int | None = 1,
+) -> Tensor:
+    """The batched product of the operands in the orders `perm_x1` and `perm_x2`, in the
+    order `perm_y`; by default (m, batch, n).
+
+    scale               the result times it, as int8
+    batch_split_factor  b: the result is (b, m, batch * n / b)
+
+    RuntimeError: another shape, dtype or order.
+    """
+    name = "npu_transpose_batchmatmul"
+    check(bias is None, name, "bias must be None")
+    check(
+        input.dim() == 3 and weight.dim() == 3,
+        name,
+        "input and weight must have three dimensions",
+    )
+    orders = (perm_x1 or [0, 1, 2], perm_x2 or [0, 1, 2], perm_y or [1, 0, 2])
+    for what, order in zip(("perm_x1", "perm_x2", "perm_y"), orders):
+        check(sorted(order) == [0, 1, 2], name, f"{what} is no order: {list(order)}")
+    check(
+        input.dtype == weight.dtype,
+        name,
+        f"input and weight must have one dtype, got {input.dtype} and {weight.dtype}",
+    )
+    batch, _, inner = (input.shape[dim] for dim in orders[0])
+    found = tuple(weight.shape[dim] for dim in orders[1])
+    check(
+        found[:2] == (batch, inner),
+        name,
+        f"weight must be ({batch}, {inner}, n) in the order of perm_x2, got {found}",
+    )
+    product = torch.bmm(input.permute(orders[0]), weight.permute(orders[1]))
+    result = product.permute(orders[2]).contiguous()
+    if scale is not None:
+        result = to_int8(result.to(torch.float32) * _scale_of(scale, result))
+    split = batch_split_factor or 1
+    if split == 1:
+        return result
+    check(
+        split > 0 and batch % split == 0,
+        name,
+        f"batch_split_factor {split} does not divide the batch, {batch}",
+    )
+    parts = result.unflatten(1, (split, batch // split))
+    return parts.permute(1, 0, 2, 3).flatten(2).contiguous()
+
+
+def _scale_of(scale: Tensor, result: Tensor) -> Tensor:
+    """One element, or one for each element of the last two dimensions."""
+    size = result.shape[-2] * result.shape[-1]
+    check(
+        scale.numel() in (1, size),
+        "npu_transpose_batchmatmul",
+        f"scale must have 1 or {size} elements, got {tuple(scale.shape)}",
+    )
+    flat = scale.to(torch.float32).reshape(-1)
+    return flat if scale.numel() == 1 else flat.reshape(result.shape[-2:])

@@ -1,0 +1,106 @@
+"""All operators of torch_npu. scripts/npu_operators.py writes this file."""
+
+from .activations.gelu import npu_fast_gelu, npu_gelu
+from .activations.swiglu import npu_swiglu
+from .attention import dropout  # noqa: F401
+from .attention.flash import npu_incre_flash_attention, npu_prompt_flash_attention
+from .attention.fused_infer import (
+    npu_fused_infer_attention_score,
+    npu_fused_infer_attention_score_v2,
+)
+from .attention.fusion import npu_fusion_attention, npu_fusion_attention_v3
+from .attention.latent import npu_kv_rmsnorm_rope_cache, npu_mla_prolog
+from .caches.paged import npu_scatter_pa_kv_cache
+from .caches.quant_scatter import npu_quant_scatter, npu_quant_scatter_
+from .caches.scatter import (
+    npu_scatter_nd_update,
+    npu_scatter_nd_update_,
+    scatter_update,
+    scatter_update_,
+)
+from .memory.effects import npu_prefetch, save_npugraph_tensor
+from .memory.formats import get_npu_format, npu_format_cast, npu_format_cast_
+from .norms.rms_norm import (
+    npu_add_rms_norm,
+    npu_add_rms_norm_cast,
+    npu_add_rms_norm_dynamic_quant,
+    npu_add_rms_norm_quant,
+    npu_rms_norm,
+)
+from .positions.rotary import npu_apply_rotary_pos_emb, npu_rotary_mul
+from .products.grouped_matmul import npu_grouped_matmul
+from .products.quant_matmul import npu_quant_matmul, npu_trans_quant_param
+from .products.weights import (
+    npu_convert_weight_to_int4pack,
+    npu_transpose_batchmatmul,
+    npu_weight_quant_batchmatmul,
+)
+from .quantisation.dequant_swiglu import npu_dequant_swiglu_quant
+from .quantisation.group_quant import npu_group_quant
+from .quantisation.quantise import npu_dynamic_quant, npu_quantize
+from .routing.dispatch import npu_moe_distribute_combine, npu_moe_distribute_dispatch
+from .routing.experts import (
+    npu_moe_finalize_routing,
+    npu_moe_gating_top_k_softmax,
+    npu_moe_init_routing,
+)
+from .routing.init_routing import npu_moe_init_routing_v2
+from .routing.routing import (
+    npu_moe_compute_expert_tokens,
+    npu_moe_gating_top_k,
+    npu_moe_token_permute,
+    npu_moe_token_unpermute,
+)
+
+__all__ = [
+    "get_npu_format",
+    "npu_add_rms_norm",
+    "npu_add_rms_norm_cast",
+    "npu_add_rms_norm_dynamic_quant",
+    "npu_add_rms_norm_quant",
+    "npu_apply_rotary_pos_emb",
+    "npu_convert_weight_to_int4pack",
+    "npu_dequant_swiglu_quant",
+    "npu_dynamic_quant",
+    "npu_fast_gelu",
+    "npu_format_cast",
+    "npu_format_cast_",
+    "npu_fused_infer_attention_score",
+    "npu_fused_infer_attention_score_v2",
+    "npu_fusion_attention",
+    "npu_fusion_attention_v3",
+    "npu_gelu",
+    "npu_group_quant",
+    "npu_grouped_matmul",
+    "npu_incre_flash_attention",
+    "npu_kv_rmsnorm_rope_cache",
+    "npu_mla_prolog",
+    "npu_moe_compute_expert_tokens",
+    "npu_moe_distribute_combine",
+    "npu_moe_distribute_dispatch",
+    "npu_moe_finalize_routing",
+    "npu_moe_gating_top_k",
+    "npu_moe_gating_top_k_softmax",
+    "npu_moe_init_routing",
+    "npu_moe_init_routing_v2",
+    "npu_moe_token_permute",
+    "npu_moe_token_unpermute",
+    "npu_prefetch",
+    "npu_prompt_flash_attention",
+    "npu_quant_matmul",
+    "npu_quant_scatter",
+    "npu_quant_scatter_",
+    "npu_quantize",
+    "npu_rms_norm",
+    "npu_rotary_mul",
+    "npu_scatter_nd_update",
+    "npu_scatter_nd_update_",
+    "npu_scatter_pa_kv_cache",
+    "npu_swiglu",
+    "npu_trans_quant_param",
+    "npu_transpose_batchmatmul",
+    "npu_weight_quant_batchmatmul",
+    "save_npugraph_tensor",
+    "scatter_update",
+    "scatter_update_",
+]

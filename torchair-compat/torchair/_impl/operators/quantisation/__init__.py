@@ -1,0 +1,1 @@
+"""Quantises activations; dequantises sums of integers."""

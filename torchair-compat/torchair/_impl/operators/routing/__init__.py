@@ -1,0 +1,1 @@
+"""Experts: chooses them, orders rows by them, and sends rows to their ranks."""

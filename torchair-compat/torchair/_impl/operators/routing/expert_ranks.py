@@ -1,0 +1,127 @@
+"""Says which rank has which expert, and where the copies of a token are on their way
+there.
+
+Every rank sends every other rank a block with as many rows as it may need at most, so a
+graph knows all sizes. A block has the rows of the receiver's experts, one expert after
+the other, then zeros."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ..checks import check
+
+__all__ = ["ExpertRanks"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ExpertRanks:
+    """The ranks of a group. Each of the first `shared` ranks has one shared expert; the
+    others have `experts` in equal parts."""
+
+    name: str  # the name of the operator, for messages
+    group: str
+    world: int
+    rank: int
+    experts: int
+    shared: int
+    most: int  # tokens of a rank
+    choices: int  # experts of each token
+
+    def check(self) -> None:
+        """RuntimeError: numbers that do not fit together, or are not the group's."""
+        name = self.name
+        found = dist.distributed_c10d._resolve_process_group(self.group)
+        size, rank = found.size(), found.rank()
+        same = (self.world, self.rank) == (size, rank)
+        text = f"ep_world_size {self.world} and ep_rank_id {self.rank} must be those of"
+        check(same, name, f"{text} {self.group!r}, {size} and {rank}")
+        fits = 0 <= self.shared < self.world
+        text = f"shared_expert_rank_num must be from 0 to {self.world - 1}"
+        check(fits, name, f"{text}, got {self.shared}")
+        even = self.shared == 0 or self.world % self.shared == 0
+        check(even, name, f"{self.shared} shared ranks do not divide {self.world}")
+        others = self.world - self.shared
+        even = self.experts > 0 and self.experts % others == 0
+        check(even, name, f"{self.experts} experts do not divide among {others} ranks")
+
+    @property
+    def local(self) -> int:
+        """The experts of a rank without a shared one."""
+        return self.experts // (self.world - self.shared)
+
+    @property
+    def here(self) -> int:
+        """The experts of this rank."""
+        return 1 if self.rank < self.shared else self.local
+
+    @property
+    def block(self) -> int:
+        """The most rows that a rank sends another one."""
+        return self.most * max(min(self.local, self.choices), 1)
+
+    @property
+    def rows(self) -> int:
+        """The most rows that this rank receives."""
+        if self.rank < self.shared:
+            return self.most * self.world // self.shared
+        return self.block * self.world
+
+    def owners(self, expert_ids: Tensor) -> Tensor:
+        """For each choice (tokens, choices): rank * `local` + the expert's number
+        there. With a shared expert there is one more column."""
+        found = expert_ids.to(torch.int64) + self.shared * self.local
+        if self.shared == 0:
+            return found
+        rank = self.rank // (self.world // self.shared)
+        return torch.cat([found, torch.full_like(found[:, :1], rank * self.local)], 1)
+
+    def places(self, owners: Tensor) -> tuple[Tensor, Tensor]:
+        """For each owner (choices,): its row in all blocks, and how many equal owners
+        come before it. Both are int64."""
+        total = self.world * self.local
+        order = torch.sort(owners, stable=True).indices
+        counts = self.counts(owners)
+        starts = counts.cumsum(0) - counts
+        numbers = torch.arange(owners.shape[0], device=owners.device)
+        line = torch.zeros_like(numbers).scatter(0, order, numbers)
+        first = starts.reshape(self.world, self.local)[:, 0]
+        ranks = torch.div(owners.clamp(0, total - 1), self.local, rounding_mode="floor")
+        return ranks * self.block + line - first[ranks], line - starts[owners]
+
+    def counts(self, owners: Tensor) -> Tensor:
+        """The number of choices of each owner, (world * local,) int64."""
+        total = self.world * self.local
+        zeros = torch.zeros(total, dtype=torch.int64, device=owners.device)
+        return zeros.scatter_add(0, owners, torch.ones_like(owners))
+
+    def exchange(self, values: Tensor) -> Tensor:
+        """Sends an equal part of the first dimension to each rank, and receives one
+        from each."""
+        part = [values.shape[0] // self.world] * self.world
+        operators = torch.ops._c10d_functional
+        # As bytes: gloo does not send every dtype.
+        sent = values.contiguous().reshape(values.shape[0], -1).view(torch.uint8)
+        found = operators.all_to_all_single(sent, part, part, self.group)
+        found = operators.wait_tensor(found).view(values.dtype)
+        return found.reshape(values.shape)
+
+    def received(self, ends: Tensor) -> tuple[Tensor, Tensor]:
+        """For each row that this rank may have, (`rows`,): its row in the received
+        blocks, and whether it exists. `ends` (here * world,) are the ends of each
+        expert's rows from each rank."""
+        sizes = torch.diff(ends, prepend=ends.new_zeros(1)).reshape(self.here, -1)
+        # the place in the block of a rank, for an expert
+        before = sizes.cumsum(0) - sizes
+        numbers = torch.arange(self.rows, device=ends.device)
+        segment = torch.searchsorted(ends, numbers, right=True)
+        inside = segment < ends.shape[0]
+        segment = segment.clamp(max=ends.shape[0] - 1)
+        line = numbers - (ends - sizes.reshape(-1))[segment]
+        rank = segment % self.world
+        found = rank * self.block + before.reshape(-1)[segment] + line
+        return torch.where(inside, found, 0), inside
