@@ -290,8 +290,14 @@ WRONG = {
     "one token a sequence, got 5": lambda: torch_npu.npu_incre_flash_attention(
         *[torch.ones(2, 5, 8)] * 3
     ),
-    "no such layout: 'TND'": lambda: torch_npu.npu_apply_rotary_pos_emb(
-        X, X, X, X, layout="TND"
+    "no such layout: 'NTD'": lambda: torch_npu.npu_apply_rotary_pos_emb(
+        X, X, X, X, layout="NTD"
+    ),
+    "query of layout TND must have 3 dimensions, got 2": lambda: (
+        torch_npu.npu_apply_rotary_pos_emb(X, X, X, X, layout="TND")
+    ),
+    "rows of 4 elements are no heads of 3": lambda: torch_npu.npu_apply_rotary_pos_emb(
+        X[None], X[None], X[None, :, :3], X[None, :, :3], layout="BSH"
     ),
     "dst_dtype must be int8": lambda: torch_npu.npu_group_quant(
         X, X[:1], torch.tensor([3]), dst_dtype=torch.int32

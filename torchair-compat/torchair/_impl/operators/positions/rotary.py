@@ -23,7 +23,8 @@ def npu_rotary_mul(
 ) -> Tensor:
     """x * r1 + rotated(x) * r2, in self's dtype.
 
-    r1, r2       tables that broadcast to self
+    r1, r2       tables that broadcast to self, which may be in any layout; the arithmetic
+                 is in the widest dtype of the three
     rotary_mode  "half" rotates (a, b) to (-b, a); "interleave" does so with each pair
                  of neighbours
 
@@ -53,7 +54,11 @@ def npu_rotary_mul(
         rotated = torch.cat((-right, left), -1)
     else:
         rotated = torch.stack((-self[..., 1::2], self[..., 0::2]), -1).flatten(-2)
-    return self * r1 + rotated * r2
+    return (self * r1 + rotated * r2).to(self.dtype)
+
+
+# For each layout, how many dimensions queries and keys may have.
+_LAYOUTS = {"BSND": (4,), "BSH": (3, 4), "SBND": (4,), "BNSD": (4,), "TND": (3,)}
 
 
 @npu_operator
@@ -65,9 +70,39 @@ def npu_apply_rotary_pos_emb(
     layout: str = "BSND",
     rotary_mode: str = "half",
 ) -> tuple[Tensor, Tensor]:
-    """npu_rotary_mul of query and of key, with tables that are broadcast over heads.
-    RuntimeError: another layout than BSND, or as npu_rotary_mul raises."""
-    if layout != "BSND":
-        raise RuntimeError(f"npu_apply_rotary_pos_emb: no such layout: {layout!r}")
-    turn = torch.ops.npu.npu_rotary_mul
-    return turn(query, cos, sin, rotary_mode), turn(key, cos, sin, rotary_mode)
+    """npu_rotary_mul of query and of key, with tables that are broadcast over heads. Both
+    results are new tensors.
+
+    query, key  in `layout`: BSND, SBND, BNSD, TND, or BSH, whose heads have the width of
+                the tables; BSH may also have four dimensions, as BSND
+    cos, sin    the layout of query with one head, or without the dimension of heads for
+                BSH of three dimensions
+
+    RuntimeError: another layout or rank, or as npu_rotary_mul raises.
+    """
+    name = "npu_apply_rotary_pos_emb"
+    check(layout in _LAYOUTS, name, f"no such layout: {layout!r}")
+    ranks = _LAYOUTS[layout]
+    turned = []
+    for what, x in (("query", query), ("key", key)):
+        text = (
+            f"{what} of layout {layout} must have {ranks[0]} dimensions, got {x.dim()}"
+        )
+        check(x.dim() in ranks, name, text)
+        joined = layout == "BSH" and x.dim() == 3
+        turned.append(
+            (_of_heads if joined else npu_rotary_mul)(x, cos, sin, rotary_mode)
+        )
+    return turned[0], turned[1]
+
+
+def _of_heads(x: Tensor, cos: Tensor, sin: Tensor, rotary_mode: str) -> Tensor:
+    """npu_rotary_mul of each head of x (batch, length, heads * width)."""
+    name, width = "npu_apply_rotary_pos_emb", cos.shape[-1]
+    fits = x.shape[-1] % width == 0
+    check(
+        fits, name, f"rows of {x.shape[-1]} elements are no heads of {width} elements"
+    )
+    tables = (t.unsqueeze(-2) if t.dim() == 3 else t for t in (cos, sin))
+    heads = x.unflatten(-1, (x.shape[-1] // width, width))
+    return npu_rotary_mul(heads, *tables, rotary_mode).flatten(-2)
