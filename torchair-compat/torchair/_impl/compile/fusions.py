@@ -54,6 +54,7 @@ _JOINED: tuple[OpOverload, ...] = (
 
 _FLATTENS = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
 _CASTS = (_aten._to_copy.default, torch.ops.prims.convert_element_type.default)
+_WRONG = (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError)
 _HALVES = (torch.float16, torch.bfloat16)
 _BYTES_OF_A_ROW = 32
 _MATRIX_UNIT = 128
@@ -169,12 +170,26 @@ def _joined(
     args = [_argument(norm, name) for name in ("x1", "x2", "gamma")]
     named["epsilon"] = _argument(norm, "epsilon")
     with graph.inserting_after(behind):
-        made = graph.call_function(target, (*args, *more), named)
+        made = _call(graph, target, (*args, *more), named)
     items: list[Node] = []
     for place in range(len(target._schema.returns)):
         with graph.inserting_after(items[-1] if items else made):
             items.append(graph.call_function(operator.getitem, (made, place)))
     return items
+
+
+def _call(
+    graph: torch.fx.Graph, target: OpOverload, args: Any, kwargs: dict[str, Any]
+) -> Node:
+    """A call of the joined operator. Refused if it takes no operands like these, though
+    the single operators do."""
+    made = graph.call_function(target, args, kwargs)
+    try:
+        made.meta["val"] = _value(made)
+    except _WRONG as why:
+        graph.erase_node(made)
+        raise _Refused(f"the joined operator would raise: {why}") from why
+    return made
 
 
 def _take(item: Node, instead_of: Node | None, shape: Any = None) -> None:
@@ -329,11 +344,8 @@ def _bmm(node: Node) -> Any:
     def replace() -> None:
         first = left.args[0] if transposed else left
         with node.graph.inserting_before(node):
-            made = node.graph.call_function(
-                _TRANSPOSE_BATCHMATMUL,
-                (first, right),
-                {"perm_x1": [1, 0, 2] if transposed else [0, 1, 2]},
-            )
+            orders = {"perm_x1": [1, 0, 2] if transposed else [0, 1, 2]}
+            made = _call(node.graph, _TRANSPOSE_BATCHMATMUL, (first, right), orders)
         node.replace_all_uses_with(made)
 
     return [*([left] if transposed else []), product, *between, node], replace
@@ -404,15 +416,16 @@ def _apply(module: torch.fx.GraphModule, name: str, fusion: _Fusion) -> Count:
                 continue
             nodes, replace = found
             _check_streams(nodes)
+            before = set(module.graph.nodes)
+            replace()
         except _Refused as why:
             count.matched += 1
             logger.debug("%s leaves %s as it is: %s", name, node.name, why)
             continue
         count.matched += 1
-        before = set(module.graph.nodes)
-        replace()
-        for made in set(module.graph.nodes) - before:
-            if made.target in _JOINED:
+        # A later match may read these nodes, so they have values at once.
+        for made in [n for n in module.graph.nodes if n not in before]:
+            if "val" not in made.meta:
                 made.meta["val"] = _value(made)
             for key in ("custom", "stack_trace", "nn_module_stack", "seq_nr"):
                 if key in node.meta:
@@ -422,7 +435,7 @@ def _apply(module: torch.fx.GraphModule, name: str, fusion: _Fusion) -> Count:
 
 
 def _value(node: Node) -> Any:
-    """The fake value that the operator gives, while it stays whole in the graph."""
+    """The fake value that the operator gives, as it stays whole in the graph."""
     args, kwargs = torch.fx.node.map_arg(
         (node.args, node.kwargs), lambda n: n.meta["val"]
     )
