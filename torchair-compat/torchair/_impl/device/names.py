@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 import torch.amp.autocast_mode
+from torch._dynamo.eval_frame import skip_code
 
 __all__ = [
     "HOST",
@@ -153,6 +154,9 @@ def _install_autocast() -> None:
             dtype = torch.float16 if dtype is None else dtype
         original(self, device_type, dtype, *more, **kw)
 
+    # Dynamo knows autocast by its class. After a graph break Python enters it again, and
+    # Dynamo must not take this function for the user's.
+    skip_code(init.__code__)
     autocast.__init__ = init
 
 
