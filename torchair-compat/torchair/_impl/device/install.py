@@ -14,6 +14,7 @@ from . import (
     hccl,
     names,
     npu,
+    products,
     profiler,
     testing,
     traced_streams,
@@ -28,6 +29,7 @@ def install() -> tuple[ModuleType, ModuleType]:
     torch_npu.dynamo."""
     names.install(npu)
     alias.install()
+    products.install()
     hccl.install()
     traced_streams.install()
     sys.modules["torch.npu"] = npu

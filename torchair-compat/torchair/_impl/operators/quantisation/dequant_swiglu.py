@@ -113,7 +113,7 @@ def _check_tables(
     count = 1 if group_index is None else group_index.shape[0]
     if x.dtype == torch.int32:
         check_dtype(weight_scale, name, "weight_scale")
-        one = [(width,)] if count == 1 else []
+        one = [(width,), (width, 1)] if count == 1 else []
         check_shape(weight_scale, name, "weight_scale", (count, width), *one)
     for what, table in (("quant_scale", quant_scale), ("quant_offset", quant_offset)):
         check_dtype(table, name, what)
@@ -143,7 +143,7 @@ def _dequantise(
     check_shape(bias, name, "bias", (width,), (1, width))
     if bias is not None and bias.dtype == torch.int32:
         x = x + bias
-    table = weight_scale.reshape(-1, weight_scale.shape[-1])
+    table = weight_scale.reshape(-1, width)
     values = x.to(torch.float32) * of_group(table, groups)
     if activation_scale is not None:
         values = values * activation_scale.to(torch.float32).reshape(-1, 1)
