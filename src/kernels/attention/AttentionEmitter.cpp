@@ -8,12 +8,170 @@
 #include "kernels/attention/StreamedAttention.h"
 #include "kernels/attention/VisibleKeys.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <limits>
 
 using namespace mlir;
 
 namespace anabranch {
 namespace kernels {
+
+namespace {
+
+/// Attention of one query after the other. It reads no key and no value that
+/// the query does not see, so what they are does not matter: in a product of
+/// blocks, a weight of zero times a hidden NaN is NaN.
+class SeenKeys {
+public:
+  explicit SeenKeys(AttentionContext &attention)
+      : attention(attention), lanes(attention.lanes), memory(attention.memory) {
+  }
+
+  /// Computes output and sums of the tile.
+  void emit();
+
+private:
+  AttentionContext &attention;
+  LaneBuilder &lanes;
+  const TypedMemory &memory;
+
+  /// The largest score of a row so far, and the sum of its weights, each in all
+  /// lanes of a vector.
+  using State = SmallVector<Value>;
+
+  void emitRow(Value row);
+  Value isSeen(Value row, Value key);
+  Value scoreOf(Value row, Value key);
+  State addKey(Value row, Value key, ValueRange before);
+  void addValue(Value row, Value key, Value factor, Value weight);
+  Value startOf(Value row);
+  Value exponential(Value vector) {
+    return lanes.builder.create<math::ExpOp>(lanes.loc, vector);
+  }
+};
+
+void SeenKeys::emit() {
+  lanes.loop(attention.tile.firstQuery, attention.tile.queryEnd, 1,
+             [&](Value row) { emitRow(row); });
+}
+
+/// Where the row's output begins.
+Value SeenKeys::startOf(Value row) {
+  return lanes.mulIndex(lanes.subIndex(row, attention.tile.firstQuery),
+                        lanes.index(attention.blocking.valueHead));
+}
+
+void SeenKeys::emitRow(Value row) {
+  const AttentionContext::Scratch &scratch = attention.scratch;
+  Value start = startOf(row), zero = attention.vector(0);
+  lanes.loop(lanes.index(0), lanes.index(attention.blocking.valueHead),
+             attention.blocking.lanes, [&](Value at) {
+               memory.store(zero, scratch.output, lanes.addIndex(start, at));
+             });
+  Value none = attention.vector(-std::numeric_limits<double>::infinity());
+  Type vector = memory.vectorType();
+  State last =
+      lanes.loop(attention.tile.firstKey, attention.tile.keyEnd, 1,
+                 {none, zero}, [&](Value key, ValueRange before) -> State {
+                   return lanes.ifElse(
+                       isSeen(row, key), {vector, vector},
+                       [&] { return addKey(row, key, before); },
+                       [&] { return State(before); });
+                 });
+  memory.store(lanes.make<vector::ExtractOp>(last[1], ArrayRef<int64_t>{0}),
+               scratch.sums, lanes.subIndex(row, attention.tile.firstQuery));
+}
+
+Value SeenKeys::isSeen(Value row, Value key) {
+  Value seen = lanes.constant(lanes.builder.getBoolAttr(true));
+  if (attention.op.getCausal())
+    seen = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ule, key,
+                                     attention.queryOf(row));
+  Value mask = attention.op.getMask();
+  if (!mask)
+    return seen;
+  Lanes query = Lanes::uniform(row), column = Lanes::uniform(key);
+  if (cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1)) {
+    Lanes shown = attention.evaluator->evaluate(
+        mask, attention.position(mask, query, column));
+    return lanes.make<arith::AndIOp>(seen, shown.value);
+  }
+  Value isOther = lanes.make<arith::CmpFOp>(
+      arith::CmpFPredicate::UNE, attention.element(mask, query, column).value,
+      attention.scalar(-std::numeric_limits<double>::infinity()));
+  return lanes.make<arith::AndIOp>(seen, isOther);
+}
+
+Value SeenKeys::scoreOf(Value row, Value key) {
+  ir::AttentionOp op = attention.op;
+  int64_t width = attention.blocking.lanes;
+  int64_t size = AttentionContext::headSize(op.getQuery());
+  Value sums = lanes.loop(
+      lanes.index(0), lanes.index(size), width, {memory.zeroVector()},
+      [&](Value at, ValueRange before) -> State {
+        LaneBuilder::MaskGuard guard(lanes, width,
+                                     attention.headMask(size, at));
+        Lanes column = Lanes::linear(at, 1, width);
+        Value product = lanes.make<arith::MulFOp>(
+            lanes.vector(
+                attention.element(op.getQuery(), Lanes::uniform(row), column)),
+            lanes.vector(
+                attention.element(op.getKey(), Lanes::uniform(key), column)));
+        return {lanes.make<arith::AddFOp>(before[0], product)};
+      })[0];
+  Value sum = lanes.builder.create<vector::ReductionOp>(
+      lanes.loc, vector::CombiningKind::ADD, sums,
+      arith::FastMathFlags::reassoc);
+  Value score = lanes.make<arith::MulFOp>(
+      sum, attention.scalar(op.getScale().convertToDouble()));
+  Value mask = op.getMask();
+  if (!mask ||
+      cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1))
+    return score;
+  Lanes added =
+      attention.element(mask, Lanes::uniform(row), Lanes::uniform(key));
+  return lanes.make<arith::AddFOp>(score, added.value);
+}
+
+/// Weights are relative to the largest score so far, as OnlineSoftmax's are.
+SeenKeys::State SeenKeys::addKey(Value row, Value key, ValueRange before) {
+  Value scores =
+      lanes.make<vector::BroadcastOp>(memory.vectorType(), scoreOf(row, key));
+  Value rises =
+      lanes.make<arith::CmpFOp>(arith::CmpFPredicate::OGT, scores, before[0]);
+  Value highest = lanes.make<arith::SelectOp>(rises, scores, before[0]);
+  Value isNone = lanes.make<arith::CmpFOp>(
+      arith::CmpFPredicate::OEQ, highest,
+      attention.vector(-std::numeric_limits<double>::infinity()));
+  Value base =
+      lanes.make<arith::SelectOp>(isNone, attention.vector(0), highest);
+  Value factor = exponential(lanes.make<arith::SubFOp>(before[0], base));
+  Value weight = exponential(lanes.make<arith::SubFOp>(scores, base));
+  addValue(row, key, factor, weight);
+  Value sum = lanes.make<arith::MulFOp>(before[1], factor);
+  return {highest, lanes.make<arith::AddFOp>(sum, weight)};
+}
+
+void SeenKeys::addValue(Value row, Value key, Value factor, Value weight) {
+  Value value = attention.op.getValue(), start = startOf(row);
+  int64_t width = attention.blocking.lanes;
+  int64_t size = AttentionContext::headSize(value);
+  lanes.loop(lanes.index(0), lanes.index(size), width, [&](Value at) {
+    LaneBuilder::MaskGuard guard(lanes, width, attention.headMask(size, at));
+    Value place = lanes.addIndex(start, at);
+    Value scaled = lanes.make<arith::MulFOp>(
+        memory.loadVector(attention.scratch.output, place), factor);
+    Value added = lanes.make<arith::MulFOp>(
+        weight, lanes.vector(attention.element(value, Lanes::uniform(key),
+                                               Lanes::linear(at, 1, width))));
+    memory.store(lanes.make<arith::AddFOp>(scaled, added),
+                 attention.scratch.output, place);
+  });
+}
+
+} // namespace
 
 Value AttentionEmitter::scratchBytes() {
   int64_t elements = attention.scratchElements();
@@ -138,9 +296,13 @@ void AttentionEmitter::repeatWithoutParts(Value scratch) {
   vectors.tile = attention.tile;
   vectors.placeScratch(scratch);
   AttentionEmitter again(vectors);
+  unlessFinite([&] { again.emitBlocks(*again.chooseProducts()); });
+}
+
+void AttentionEmitter::unlessFinite(function_ref<void()> body) {
   Value isWrong = lanes.make<arith::XOrIOp>(
       hasOnlyFinite(), lanes.constant(lanes.builder.getBoolAttr(true)));
-  lanes.ifThen(isWrong, [&] { again.emitBlocks(*again.chooseProducts()); });
+  lanes.ifThen(isWrong, body);
 }
 
 /// Converts a vector of the output to the type of the result.
@@ -195,6 +357,8 @@ void AttentionEmitter::emitTile(Evaluator &evaluator,
   emitBlocks(*chooseProducts());
   if (attention.blocking.hasParts())
     repeatWithoutParts(scratch);
+  if (attention.op.getMask() || attention.op.getCausal())
+    unlessFinite([&] { SeenKeys(attention).emit(); });
   OnlineSoftmax softmax(attention);
   finish(softmax, epilogues);
 }

@@ -12,7 +12,9 @@
 //   output / sum goes through the epilogue
 //
 // Products of parts may make a NaN of an infinity (FloatParts.h). A tile whose
-// output is not finite is computed again without parts.
+// output is not finite is computed again without parts. If it still is not, and
+// a mask hides keys, it is computed once more, row by row, from the keys that
+// each row sees.
 
 #ifndef ANABRANCH_KERNELS_ATTENTION_ATTENTIONEMITTER_H
 #define ANABRANCH_KERNELS_ATTENTION_ATTENTIONEMITTER_H
@@ -47,6 +49,8 @@ private:
   void checkHiddenRows();
   mlir::Value hasOnlyFinite();
   void repeatWithoutParts(mlir::Value scratch);
+  /// Runs `body` unless the output is finite.
+  void unlessFinite(llvm::function_ref<void()> body);
   /// Emits the loop over blocks of keys.
   void emitBlocks(BlockProducts &products);
   void emitRowBlocks(BlockProducts &products, OnlineSoftmax &softmax,

@@ -369,6 +369,35 @@ TEST_P(AttentionTest, EqualsPlainLoops) {
   });
 }
 
+TEST_P(AttentionTest, HiddenKeysDoNotMatter) {
+  if ((c.mask == Mask::None && !c.causal) || c.keys == 0)
+    GTEST_SKIP();
+  Data d(c);
+  // One key of each head is not finite: some rows see it, and some do not. A
+  // NaN plus an additive mask is NaN, so there only the value is bad.
+  int64_t bad = c.mask == Mask::Window ? windowBegin + 3 : c.keys * 2 / 3;
+  for (int64_t head = 0; head < c.keyBatches * c.keyHeads; ++head) {
+    float number = head % 2 ? std::numeric_limits<float>::quiet_NaN()
+                            : std::numeric_limits<float>::infinity();
+    int64_t row = head * c.keys + bad;
+    d.value[row * c.valueHead + head % c.valueHead] = number;
+    if (c.mask != Mask::Additive)
+      d.key[row * c.head + 1] = number;
+  }
+  std::unique_ptr<Operand> results = run(d);
+  if (!results)
+    GTEST_SKIP();
+  int64_t hidden = 0;
+  forEachResult(d, *results, [&](float actual, double expected, float) {
+    hidden += std::isfinite(float(expected));
+    if (!std::isfinite(float(expected)))
+      EXPECT_FALSE(std::isfinite(actual));
+    else
+      EXPECT_NEAR(actual, expected, c.bf16 ? 0.02 : 1e-5);
+  });
+  EXPECT_GT(hidden, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, AttentionTest,
                          testing::Combine(testing::Values("avx2", "host"),
                                           testing::ValuesIn(cases)),

@@ -247,6 +247,7 @@ def _core(
         used.pse_shift is None
         and used.learnable_sink is None
         and not used.softmax_lse_flag
+        and (allowed is None or _may_be_multiplied(k, v))
     ):
         result = scaled_dot_product_attention(q, k, v, allowed, scale=used.scale)
         if allowed is not None:
@@ -255,8 +256,28 @@ def _core(
     else:
         wide = q.to(torch.float32), k.to(torch.float32), v.to(torch.float32)
         weights, lse = weigh(wide[0] @ wide[1].transpose(-1, -2))
-        result = weights @ wide[2]
+        result = _mixed(weights, wide[2], allowed)
     return result, lse if used.softmax_lse_flag else None
+
+
+def _may_be_multiplied(k: Tensor, v: Tensor) -> bool:
+    """Whether PyTorch's attention multiplies keys and values that a mask hides with zeros
+    only, or does not read them: they are finite, or a graph's attention skips them."""
+    if is_traced() or type(k) is not Tensor:
+        return True
+    # One number says it: a sum with a NaN or an infinity is not finite.
+    return all(bool(t.sum(dtype=torch.float32).isfinite()) for t in (k, v))
+
+
+def _mixed(weights: Tensor, values: Tensor, allowed: Tensor | None) -> Tensor:
+    """weights @ values. Values that are not finite make the rows NaN that see them, and
+    no others: zero times NaN would be NaN."""
+    if allowed is None:
+        return weights @ values
+    finite = torch.isfinite(values)
+    result = weights @ torch.where(finite, values, 0.0)
+    hit = allowed & ~finite.all(-1).unsqueeze(-2)
+    return torch.where(hit.any(-1, keepdim=True), torch.nan, result)
 
 
 def _weights(
