@@ -156,7 +156,7 @@ def _install_autocast() -> None:
 
     # Dynamo knows autocast by its class. After a graph break Python enters it again, and
     # Dynamo must not take this function for the user's.
-    skip_code(init.__code__)
+    skip_code(init.__code__)  # type: ignore[attr-defined]
     autocast.__init__ = init
 
 

@@ -44,8 +44,8 @@ def _promoting(function: Callable[..., Any], second: str) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        left = args[0] if args else kwargs.get("input")
-        right = args[1] if len(args) > 1 else kwargs.get(second)
+        left: Any = args[0] if args else kwargs.get("input")
+        right: Any = args[1] if len(args) > 1 else kwargs.get(second)
         if not _differ(left, right) or "out" in kwargs:
             return function(*args, **kwargs)
         kind = torch.promote_types(left.dtype, right.dtype)

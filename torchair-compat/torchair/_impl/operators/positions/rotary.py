@@ -103,6 +103,6 @@ def _of_heads(x: Tensor, cos: Tensor, sin: Tensor, rotary_mode: str) -> Tensor:
     check(
         fits, name, f"rows of {x.shape[-1]} elements are no heads of {width} elements"
     )
-    tables = (t.unsqueeze(-2) if t.dim() == 3 else t for t in (cos, sin))
+    r1, r2 = (t.unsqueeze(-2) if t.dim() == 3 else t for t in (cos, sin))
     heads = x.unflatten(-1, (x.shape[-1] // width, width))
-    return npu_rotary_mul(heads, *tables, rotary_mode).flatten(-2)
+    return npu_rotary_mul(heads, r1, r2, rotary_mode).flatten(-2)
