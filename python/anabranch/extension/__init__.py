@@ -86,8 +86,8 @@ _HOMES = {
         "copy_package",
     ),
     "methods": (
+        "CachePolicy",
         "CachedMethod",
-        "Ranks",
         "add_index_name",
         "check_method",
         "code_digest",

@@ -5,25 +5,25 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from ..method_cache import bytecode, cached_method, entry_text
+from ..method_cache import bytecode, cached_method, entry_text, policy
 from ..packages import cache
 
 __all__ = [
+    "CachePolicy",
     "CachedMethod",
-    "Ranks",
     "add_index_name",
     "check_method",
     "code_digest",
     "readable_cache",
 ]
 
+CachePolicy = policy.CachePolicy
 CachedMethod = cached_method.CachedMethod
-Ranks = cached_method.Ranks
 readable_cache = entry_text.readable_cache
 
 
 def add_index_name(name: str) -> None:
-    """Makes `readable_cache` find entries of a CachedMethod whose `index` is `name`."""
+    """Makes `readable_cache` find entries of a CachePolicy whose `index` is `name`."""
     entry_text.index_names.append(name)
 
 

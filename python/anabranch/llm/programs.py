@@ -8,12 +8,12 @@ from typing import Any
 from torch._dynamo.exc import InternalTorchDynamoError, Unsupported
 
 from .. import Config
-from ..extension import CachedMethod, Ranks, check_method
+from ..extension import CachedMethod, CachePolicy, check_method
 
 Program = Callable[..., Any]
 
 
-class Step(CachedMethod):
+class StepPolicy(CachePolicy):
     """A method of a model, whose calls have the sizes of the first one but for the
     symbols."""
 
@@ -59,12 +59,10 @@ class Programs:
         return found
 
     def _program(self, method: Program) -> Program:
-        step = Step(
+        policy = StepPolicy(
             check_method(method),
             config=self._config,
             dynamic=False,
             root=self._folder,
-            ranks=Ranks(None, None, None),
-            decompositions={},
         )
-        return step.callable()
+        return CachedMethod(policy).callable()

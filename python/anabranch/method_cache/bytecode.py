@@ -29,6 +29,14 @@ def can_be_spelled(value: Any) -> bool:
     return isinstance(value, (enum.Enum, *(class_ for class_, _ in _KINDS.values())))
 
 
+def is_plain(value: Any) -> bool:
+    """Whether a value can be saved and compared: it has no object of this process."""
+    if isinstance(value, (tuple, frozenset)):
+        return all(map(is_plain, value))
+    known = value is None or type(value) in (bool, int, float, str, bytes)
+    return known or can_be_spelled(value)
+
+
 def spelled(value: Any) -> Any:
     """A code object or a constant in a form that `marshal` can save."""
     if isinstance(value, enum.Enum):

@@ -20,7 +20,6 @@ import torch
 
 from . import bytecode
 from .calling import Calling
-from .dynamo import NotCacheable
 from .source import Path, Source, look_up
 
 CODE = "code.bin"
@@ -28,6 +27,10 @@ CODE = "code.bin"
 REPORT = "report.json"
 VERSION = 5
 _INDEX = ("identity", "sources", "kernels", "meta")
+
+
+class NotCacheable(Exception):
+    """The compilation cannot be replayed; the message says why."""
 
 
 class Stale(Exception):

@@ -20,6 +20,12 @@ Path = Sequence[tuple[bool, str | int]]
 
 MISSING = object()
 
+# Functions in the text of a source whose value is a hash or a name. The first call
+# compares these; later calls compare the object itself (`ModuleTable.identify`).
+CODE_DIGEST, IDENTITY = "code_digest", "identity"
+# A source inside a class begins so. The hashes of source files compare its functions.
+OF_CLASSES = "dict(type("
+
 
 def identity(value: Any) -> tuple[Any, ...]:
     """The name of a function, class or module that all processes give it; for another
@@ -60,8 +66,8 @@ READERS: dict[str, Callable[..., Any]] = {
     "hasattr": hasattr,
     "absent": absent,
     "base_value": base_value,
-    "code_digest": code_digest,
-    "identity": identity,
+    CODE_DIGEST: code_digest,
+    IDENTITY: identity,
 }
 
 
@@ -113,6 +119,12 @@ class Source:
     def read(cls, spelled: Sequence[Any]) -> Source:
         text, *place = spelled
         return cls(text, Place(*place) if place else None)
+
+    @property
+    def is_for_first_call(self) -> bool:
+        """Whether calls after the first one need not compare the value."""
+        only_first = (f"{CODE_DIGEST}(", f"{IDENTITY}(", OF_CLASSES)
+        return any(words in self.text for words in only_first)
 
     def value(self, function: Any, locals_: Mapping[str, Any]) -> Any:
         """The value in a call with these locals. Raises any exception if there is none."""

@@ -8,7 +8,7 @@
 #ifndef ANABRANCH_BINDINGS_FROZENWEIGHTS_H
 #define ANABRANCH_BINDINGS_FROZENWEIGHTS_H
 
-#include "calls/ModuleState.h"
+#include "support/Ref.h"
 #include "tensors/DLPack.h"
 #include "tensors/TensorState.h"
 

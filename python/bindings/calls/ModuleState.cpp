@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "calls/ModuleState.h"
+#include "calls/SameValue.h"
 #include "support/Items.h"
 #include "support/Stable.h"
 
@@ -9,7 +10,8 @@ using namespace anabranch::python;
 
 namespace {
 
-/// Zero where nobody counts, which is never equal.
+/// The number of the container's last change. Zero, which is never equal:
+/// CPython does not count its changes.
 uint64_t versionOf(PyObject *found, Within within) {
   if (within == Within::Attributes || within == Within::Dict)
     return dictVersion(found);
@@ -18,7 +20,8 @@ uint64_t versionOf(PyObject *found, Within within) {
   return 0;
 }
 
-/// The container of an object, borrowed; null where it is of another kind.
+/// The object that holds the values, borrowed; null if `object` is of another
+/// kind.
 PyObject *containerOf(PyObject *object, Within within) {
   auto only = [&](bool fits) { return fits ? object : nullptr; };
   switch (within) {
@@ -37,7 +40,7 @@ PyObject *containerOf(PyObject *object, Within within) {
   }
 }
 
-/// What lies under the key, borrowed; null where nothing does.
+/// The value under the key, borrowed; null if there is none.
 PyObject *itemOf(PyObject *found, Within within, PyObject *key) {
   switch (within) {
   case Within::Attributes:
@@ -55,19 +58,6 @@ PyObject *itemOf(PyObject *found, Within within, PyObject *key) {
   default:
     return typeAttribute(reinterpret_cast<PyTypeObject *>(found), key);
   }
-}
-
-/// Whether a value is the constant that a trace saw: of the same type too,
-/// since True is not 1.
-bool isSame(PyObject *value, PyObject *known) {
-  if (value == known || !value || !known)
-    return value == known;
-  if (Py_TYPE(value) != Py_TYPE(known))
-    return false;
-  int same = PyObject_RichCompareBool(value, known, Py_EQ);
-  if (same < 0) // of tensors in a tuple, say
-    PyErr_Clear();
-  return same == 1;
 }
 
 bool refuse(PyObject *stale, const char *format, PyObject *what,
@@ -170,7 +160,8 @@ bool ModuleState::compare(const Container &container, const Constant &constant,
   }
   if (PyErr_Occurred())
     return false;
-  if (isSame(value, constant.value.get()))
+  PyObject *known = constant.value.get();
+  if (value && known ? sameValue(value, known) : value == known)
     return true;
   Ref name(PyUnicode_FromString(constant.name.c_str()));
   return name && refuse(stale, "%U is %R, which the trace did not see",

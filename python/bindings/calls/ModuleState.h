@@ -1,30 +1,24 @@
 //===- ModuleState.h - what a call takes from its module --------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// A function that was read from the cache fetches parameters and compares what
-// its trace took for constant at every call. Both lie in a few hundred dicts.
-// CPython numbers every change of a dict or a class, so that a call compares
-// one number for each of them and looks again only where something changed;
-// lists, functions and closures, which are few, are looked at every time.
+// At every call, a function that was read from the cache fetches parameters and
+// compares the values that its trace took for constant. A few hundred dicts
+// hold both. CPython numbers every change of a dict or a class. A call compares
+// one number for each of them, and looks inside again only if it changed. The
+// few lists, functions and closures have no number: each call looks inside.
 
 #ifndef ANABRANCH_BINDINGS_MODULESTATE_H
 #define ANABRANCH_BINDINGS_MODULESTATE_H
 
-#include <Python.h>
+#include "support/Ref.h"
+
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace anabranch::python {
 
-/// Releases a reference; for std::unique_ptr.
-struct Unref {
-  void operator()(PyObject *object) const { Py_XDECREF(object); }
-};
-using Ref = std::unique_ptr<PyObject, Unref>;
-
-/// Where a value lies in an object.
+/// How an object holds a value.
 enum class Within : uint8_t {
   Attributes, ///< the object's own, its `__dict__`
   Dict,       ///< the object is a dict
@@ -35,12 +29,13 @@ enum class Within : uint8_t {
 };
 
 /// Containers of a module and of its parts, found from the module that a call
-/// gets. Nothing of the module is kept alive: a container is looked at only
-/// after what holds it was seen to be as before. All needs the GIL.
+/// gets. It keeps nothing of the module alive: `follow` looks at a container
+/// only after it has found the holder unchanged. All needs the GIL.
 class ModuleState {
 public:
-  /// What lies under `key` in container `parent`, seen as `within` says. Those
-  /// without a parent are the module, or `root`, which is not found but known.
+  /// The object under `key` in container `parent`; `within` says which of its
+  /// values the container has. Without a parent the object is the module, or
+  /// `root`, which every call shares.
   struct Container {
     int32_t parent;
     Ref key;
@@ -56,14 +51,14 @@ public:
     Ref key;
     PyObject *object = nullptr; ///< the container's
   };
-  /// What is compared: an item, the number of items, the keys, or an item's
-  /// type.
+  /// The property that a call compares: an item, the number of items, the
+  /// keys, or an item's type.
   enum class Compared : uint8_t { Item, Length, Keys, Type };
   struct Constant {
     uint32_t container;
     Ref key;
     Compared compared;
-    Ref value; ///< null: nothing is there
+    Ref value; ///< null: the container has no such item
     std::string name;
   };
 
@@ -71,16 +66,16 @@ public:
   void add(Value value);
   void add(Constant constant);
 
-  /// Finds the values and compares the constants. Otherwise the reason why what
-  /// was compiled is for another module is set as an error of the type `stale`.
+  /// Finds the values and compares the constants. False: one is gone or is not
+  /// what the trace saw, and an error of the type `stale` says which.
   bool follow(PyObject *module, PyObject *stale);
 
-  /// Of the last `follow`, borrowed.
+  /// The value that the last `follow` found, borrowed.
   PyObject *value(size_t number) const { return values[number].object; }
   size_t valueCount() const { return values.size(); }
   size_t containerCount() const { return containers.size(); }
 
-  /// Shows the collector of garbage what is held.
+  /// Shows the garbage collector the objects that this table owns.
   int traverse(visitproc visit, void *argument) const;
 
 private:

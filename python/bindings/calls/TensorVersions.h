@@ -5,7 +5,7 @@
 #define ANABRANCH_BINDINGS_TENSORVERSIONS_H
 
 #include "anabranch/Tensor.h"
-#include "calls/ModuleState.h"
+#include "support/Ref.h"
 #include "tensors/TensorState.h"
 
 #include <vector>

@@ -3,6 +3,7 @@
 
 #include "calls/ModuleState.h"
 #include "calls/Program.h"
+#include "calls/SameValue.h"
 #include "module/Bind.h"
 #include "support/Items.h"
 
@@ -202,4 +203,10 @@ void anabranch::python::bindReplay(nb::module_ &module) {
       .def("__init__", &make, nb::arg("inner"), nb::arg("stale"),
            nb::arg("arguments"), nb::arg("containers"), nb::arg("values"),
            nb::arg("constants"));
+  module.def(
+      "same_value",
+      [](nb::handle value, nb::handle known) {
+        return sameValue(value.ptr(), known.ptr());
+      },
+      nb::arg("value").none(), nb::arg("known").none());
 }

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from anabranch.capture import quiet_code
-from anabranch.method_cache import dynamo, parameter_fetch
+from anabranch.method_cache.save import parameter_fetch
+from anabranch.method_cache.save.code_hook import translations
+from anabranch.method_cache.save.guards import name_of
 from anabranch.method_cache.source import Source, look_up
 
 
@@ -46,11 +48,11 @@ def traced(module, *arguments):
 
     def backend(graph, _):
         nodes = graph.graph.find_nodes(op="placeholder")
-        sources[:] = [dynamo.name_of(n.meta["grapharg"].source) for n in nodes]
+        sources[:] = [name_of(n.meta["grapharg"].source) for n in nodes]
         quiet_code.begin()
         return graph.forward
 
-    with dynamo.translations(lambda old, new: codes.append(new)):
+    with translations(lambda old, new: codes.append(new)):
         torch.compile(module.method, backend=backend, fullgraph=True)(*arguments)
     (name,) = (n for n in codes[-1].co_names if n.startswith("__compiled_fn"))
     return codes[-1], name, sources

@@ -275,12 +275,12 @@ def test_whole_operators() -> None:
     assert [n for n in module.graph.nodes if n.target is linear]
 
 
-class Saved(extension.CachedMethod):
-    """A model that caches its method in a folder of the test."""
+class Saved(extension.CachePolicy):
+    """The policy of a method in a folder of the test."""
 
     folder = ""
 
-    def place(self, identity: str) -> str:
+    def place(self, key: str) -> str:
         return self.folder
 
 
@@ -291,20 +291,14 @@ class Doubling(nn.Module):
 
 def test_cached_method(tmp_path) -> None:
     model = Doubling().eval()
-    made = Saved(
-        extension.check_method(model.method),
-        config=anabranch.Config(),
-        dynamic=False,
-        root=None,
-        ranks=extension.Ranks(None, 1, None),
-        decompositions={},
+    policy = Saved(
+        extension.check_method(model.method), config=anabranch.Config(), dynamic=False
     )
-    made.folder = str(tmp_path / "entry")
+    policy.folder = str(tmp_path / "entry")
     x = torch.randn(3)
-    torch.testing.assert_close(made.callable()(x), x * 2)
-    text = extension.readable_cache(made.folder, print_output=False)
+    torch.testing.assert_close(extension.CachedMethod(policy).callable()(x), x * 2)
+    text = extension.readable_cache(policy.folder, print_output=False)
     assert "Doubling.method" in text
-    assert made.ranks.text() == "tp_rank1"
     with pytest.raises(ValueError, match="Only method can be cached now"):
         extension.check_method(len)
 

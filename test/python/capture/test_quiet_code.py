@@ -8,13 +8,13 @@ import torch._dynamo.config as settings
 
 import anabranch
 from anabranch.errors import OptionError
-from anabranch.method_cache import dynamo
+from anabranch.method_cache.save.code_hook import translations
 
 
 def measures(function, *arguments) -> bool:
     """Whether the code that Dynamo makes in this call measures itself."""
     codes = []
-    with dynamo.translations(lambda _, new: codes.append(new)):
+    with translations(lambda _, new: codes.append(new)):
         function(*arguments)
     assert codes
     return any("record_pregraph_bytecode_enter" in code.co_names for code in codes)

@@ -14,14 +14,14 @@ from torch.nn.functional import interpolate
 
 from anabranch.backend import anabranch as backend
 from anabranch.capture import aot, interpolation
-from anabranch.method_cache import dynamo
+from anabranch.method_cache.save.code_hook import translations
 from anabranch.shapes import unit_sizes
 
 BLOCKS = {
     "whole composites": aot.whole_composites,
     "linear interpolation": interpolation.in_traces,
     "sizes of one": unit_sizes.compiling_only,
-    "recordings": lambda: dynamo.translations(lambda old, new: None),
+    "recordings": lambda: translations(lambda old, new: None),
 }
 
 

@@ -22,7 +22,7 @@ from anabranch.capture.kept_whole import PARTS, dequantized
 from anabranch.llm.gguf_reading import parsed_once
 from anabranch.llm.quantize import quantized
 from anabranch.llm.quantized_layers import QuantizedWeight
-from anabranch.method_cache.cached_method import CachedMethod
+from anabranch.method_cache import cached_method
 
 WIDE, NARROW = (64, 64), (32, 64)
 
@@ -174,7 +174,7 @@ def test_a_process_that_compiled_steps_replays_them(batch, monkeypatch, tmp_path
 
     monkeypatch.delenv("ANABRANCH_CACHE")
     monkeypatch.setenv("ANABRANCH_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(CachedMethod, "_without_self", staticmethod(refusing))
+    monkeypatch.setattr(cached_method, "without_module", refusing)
     model, tokens = llama(), prompt(1, 18)
     compiled = llm.compile(model, max_length=40)
     for length in (5, 12):

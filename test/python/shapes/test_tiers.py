@@ -15,7 +15,7 @@ import torch
 
 import anabranch
 from anabranch import Config
-from anabranch.method_cache import cached_method, later_tiers
+from anabranch.method_cache.start import later_tiers, load
 from anabranch.packages import package
 from anabranch.shapes import tiers
 
@@ -304,13 +304,13 @@ def cached(tmp_path, monkeypatch):
     monkeypatch.delenv("ANABRANCH_CACHE")
     monkeypatch.setenv("ANABRANCH_CACHE_HOME", str(tmp_path))
     opened = []
-    original = cached_method.load_executable
+    original = load.load_executable
 
-    def load(*arguments):
+    def opening(*arguments):
         opened.append(original(*arguments))
         return opened[-1]
 
-    monkeypatch.setattr(cached_method, "load_executable", load)
+    monkeypatch.setattr(load, "load_executable", opening)
 
     def read(freeze):
         torch.manual_seed(0)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from anabranch import extension
-from anabranch.extension import CachedMethod, Ranks, code_digest
+from anabranch.extension import CachedMethod, CachePolicy, code_digest
 
 from ..compile.backend import npu
 from ..errors import warn_once
@@ -21,6 +21,7 @@ from ..options.config import CompilerConfig, raw
 from ..options.flat import AnyConfig, tree_of
 from ..options.flat import CompilerConfig as FlatConfig
 from ..options.table import TUNE
+from .process_name import process_name
 
 __all__ = ["cache_compile", "cache_compile_flat", "readable_cache"]
 
@@ -69,22 +70,22 @@ def cache_compile(
     settings = tree_of(_settings(config, kwargs.get("backend")))
     if cache_dir is not None:
         _check_owner(cache_dir)
-    made = Cached(
+    policy = TorchAirPolicy(
         method,
         config=settings,
         dynamic=dynamic,
         root=cache_dir,
-        ranks=Ranks(global_rank, tp_rank, pp_rank),
-        decompositions=dict(kwargs.get("custom_decompositions") or {}),
+        decompositions=kwargs.get("custom_decompositions"),
     )
-    made.ge_cache = bool(kwargs.get("ge_cache", False))
+    policy.ranks = (global_rank, tp_rank, pp_rank)
+    policy.ge_cache = bool(kwargs.get("ge_cache", False))
     mode = settings.mode.value
-    if made.ge_cache and mode != TUNE:
+    if policy.ge_cache and mode != TUNE:
         logger.warning_once(
             f"Ge_cache will not take effect when config.mode is set to {mode}."
         )
-        made.ge_cache = False
-    return made.callable()
+        policy.ge_cache = False
+    return CachedMethod(policy).callable()
 
 
 def cache_compile_flat(
@@ -122,12 +123,20 @@ def _check_owner(folder: str) -> None:
         raise ValueError(f"Cache dir {folder} must be owned by the current user ")
 
 
-class Cached(CachedMethod):
+class TorchAirPolicy(CachePolicy):
+    """TorchAir's folders, messages and rules. Sizes do not choose the entry: a call with
+    sizes that the entry does not cover is an error. Its folders have no limit, and the
+    user empties them."""
+
     index = INDEX
     strict = True
+    keyed_by_sizes = False
+    is_limited = False
     ge_cache = False
+    # global_rank, tp_rank and pp_rank of cache_compile
+    ranks: tuple[int | None, int | None, int | None] = (None, None, None)
 
-    def settings(self) -> Any:
+    def settings(self) -> dict[str, Any]:
         local, everywhere = self.config.as_dict()
         known: dict[str, Any] = {**local, **everywhere}
         for name in PASSES:
@@ -149,12 +158,15 @@ class Cached(CachedMethod):
                 return False
         return True
 
-    def place(self, identity: str) -> str:
+    def process(self) -> str:
+        return process_name(*self.ranks)
+
+    def place(self, key: str) -> str:
         root = self.root or os.environ.get("TORCHAIR_CACHE_HOME")
         root = root or os.path.join(os.getcwd(), ".torchair_cache")
         parts = [root, self._folder_name()]
-        if ranks := self.ranks.text():
-            parts.append(ranks)
+        if process := self.process():
+            parts.append(process)
         return os.path.abspath(os.path.join(*parts, self.method.__func__.__name__))
 
     def _folder_name(self) -> str:
@@ -175,20 +187,12 @@ class Cached(CachedMethod):
         hash_ = hashlib.md5(text.encode(), usedforsecurity=False)
         return "_".join([*words, hash_.hexdigest()])
 
-    def shapes_key(self, args: Any, kwargs: Any) -> Any:
-        """Sizes do not choose the entry. A call with sizes that the entry does not
-        cover is an error."""
-        return self.gears_key(args, kwargs)
-
     def backend(self) -> Call:
         return functools.partial(
             npu,
             compiler_config=self.config,
             custom_decompositions=self.decompositions,
         )
-
-    def threads(self) -> int:
-        return 0
 
     def blobs(self, package: str) -> dict[str, bytes]:
         """With `ge_cache`, the compiled graph under the graph engine's file names."""
@@ -202,14 +206,11 @@ class Cached(CachedMethod):
         index = json.dumps({"cache_file_list": [row]})
         return {name: program, f"graph_{key}.idx": index.encode()}
 
-    def tidy(self) -> None:
-        """Does nothing: these folders have no limit, and the user empties them."""
-
     def say(self, text: str) -> None:
         logger.info(text)
 
-    def broken(self, reason: str) -> None:
-        logger.warning("Clear broken cache %s as %s", self.path(), reason)
+    def broken(self, path: str, reason: str) -> None:
+        logger.warning("Clear broken cache %s as %s", path, reason)
 
     def skip(self, reason: str) -> None:
         warn_once(f"Skip cache as compiler of {self.name} can't keep it: {reason}")

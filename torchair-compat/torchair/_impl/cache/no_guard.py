@@ -19,11 +19,11 @@ from typing import Any
 
 import torch
 
-from anabranch.extension import Ranks, code_digest
+from anabranch.extension import CachedMethod, code_digest
 
 from ..errors import warn_once
 from ..options.flat import AnyConfig, tree_of
-from .cache_compile import INDEX, Cached
+from .cache_compile import INDEX, TorchAirPolicy
 
 __all__ = ["NoGuardCompiledFunction", "NoGuardCompiledMethod"]
 
@@ -32,8 +32,8 @@ WHOSE = "function.json"  # JSON with the function's name and how it was compiled
 Call = Callable[..., Any]
 
 
-class _Saved(Cached):
-    """A cached method in the folder that the user chose. `subject` is the user's
+class _SavedPolicy(TorchAirPolicy):
+    """The policy of a method in the folder that the user chose. `subject` is the user's
     method, or a function that `_method_of` makes a method of an empty module."""
 
     def __init__(
@@ -43,19 +43,16 @@ class _Saved(Cached):
             _method_of(subject),
             config=tree_of(config),
             dynamic=dynamic,
-            root=None,
-            ranks=Ranks(None, None, None),
-            decompositions={},
         )
         self.subject = subject
         self.folder = folder
         self.reason = ""
 
-    def settings(self) -> Any:
+    def settings(self) -> dict[str, Any]:
         function = getattr(self.subject, "__func__", self.subject)
         return {**super().settings(), "function": code_digest(function)}
 
-    def place(self, identity: str) -> str:
+    def place(self, key: str) -> str:
         return self.folder
 
     def blobs(self, package: str) -> dict[str, bytes]:
@@ -67,20 +64,21 @@ class _Saved(Cached):
     def skip(self, reason: str) -> None:
         self.reason = reason
 
-    def broken(self, reason: str) -> None:
+    def broken(self, path: str, reason: str) -> None:
         raise ValueError(f"{self.folder} can't be loaded: {reason}")
 
-    def outgrown(self) -> None:
-        """Warns and keeps the entry: the folder is the user's."""
+    def outgrown(self) -> bool:
+        """Keeps the entry: the folder is the user's."""
         warn_once(
             f"{self.name} is compiled again: {self.folder} is not for these arguments"
         )
+        return False
 
     def load(self) -> Call:
         """Reads the folder. The first call checks its arguments."""
         if not os.path.isfile(os.path.join(self.folder, INDEX)):
             raise ValueError(f"Cache file {self.folder} is not exists")
-        return self.callable()
+        return CachedMethod(self).callable()
 
 
 class _Holder(torch.nn.Module):
@@ -128,8 +126,10 @@ class _NoGuardCompiled:
         args, kwargs = self._inputs
         self._inputs = None
         torch._dynamo.reset()
-        saved = _Saved(self.func, folder, config=self.config, dynamic=self.dynamic)
-        result = saved.callable()(*args, **kwargs)
+        saved = _SavedPolicy(
+            self.func, folder, config=self.config, dynamic=self.dynamic
+        )
+        result = CachedMethod(saved).callable()(*args, **kwargs)
         if not os.path.isfile(os.path.join(folder, INDEX)):
             reason = saved.reason or "the folder can't be written"
             raise RuntimeError(f"{self.func} can't be saved to {folder}: {reason}")
@@ -202,5 +202,5 @@ def _loaded(
     subject: Call, cache_bin: str, known: dict[str, Any], config: AnyConfig | None
 ) -> Call:
     folder = os.path.abspath(cache_bin)
-    saved = _Saved(subject, folder, config=config, dynamic=known["dynamic"])
+    saved = _SavedPolicy(subject, folder, config=config, dynamic=known["dynamic"])
     return saved.load()

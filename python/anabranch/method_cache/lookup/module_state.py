@@ -10,10 +10,10 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from .. import _C
-from .._C import Compared, Within
-from .recording import Stale
-from .source import MISSING, READERS, Path, Place, Source, look_up
+from ... import _C
+from ..._C import Compared, Within
+from ..recording import Stale
+from ..source import MISSING, READERS, Path, Place, Source, look_up
 
 # What a call compares of a value.
 _COMPARED = {

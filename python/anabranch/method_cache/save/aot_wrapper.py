@@ -10,12 +10,13 @@ from typing import Any
 import torch
 import torch.fx
 
-from .. import _C
-from ..describe.description import Description
-from ..describe.symbols import Unsupported, integer
-from ..describe.views import Alias
-from .calling import Calling
-from .dynamo import NotCacheable, name_of
+from ... import _C
+from ...describe.description import Description
+from ...describe.symbols import Unsupported, integer
+from ...describe.views import Alias
+from ..calling import Calling
+from ..recording import NotCacheable
+from .guards import name_of
 
 
 def check_random(module: torch.fx.GraphModule) -> None:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..packages import cache
-from .calling import Calling
+from ...packages import cache
+from ..calling import Calling
 
 if TYPE_CHECKING:
-    from ..describe.description import Description
+    from ...describe.description import Description
 
 FILE = "tiers.bin"
 # Constants of the graph that are not arguments.
@@ -103,9 +103,9 @@ class LaterTiers:
         thread.start()
 
     def _attach(self) -> None:
-        from ..describe.description import Description
-        from ..packages import package
-        from ..shapes import tiers
+        from ...describe.description import Description
+        from ...packages import package
+        from ...shapes import tiers
 
         executable = self.executable()
         if executable is None:

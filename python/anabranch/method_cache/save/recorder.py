@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pathlib
 import shutil
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,18 +15,22 @@ from typing import Any
 import torch
 import torch.fx
 
-from ..capture.observer import observing
-from ..collectives.operators import are_in
-from ..describe.description import Description, InputSource
-from . import aot_wrapper, dynamo, parameter_fetch
-from .calling import Calling
-from .dynamo import NotCacheable
-from .recording import Recording, file_hash
-from .source import Path, Source, identity, look_up
+from ...capture.observer import observing
+from ...collectives.operators import are_in
+from ...describe.description import Description, InputSource
+from .. import code_globals
+from ..bytecode import is_plain
+from ..calling import Calling
+from ..recording import NotCacheable, Recording, file_hash
+from ..source import Path, Source, identity, look_up
+from . import aot_wrapper, parameter_fetch
+from .code_hook import translations
+from .guards import GuardedNames, guarded_names, is_private
 
+# PyTorch and this package. The entry's key has their versions.
 _HIDDEN = (
     os.path.dirname(torch.__file__) + os.sep,
-    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+    str(pathlib.Path(__file__).absolute().parents[2]) + os.sep,
 )
 
 
@@ -49,12 +54,12 @@ class Recorder:
         self.kernels: list[str] = []
         self.sources: dict[str, str] = {}
         self.names_before = set(self.function.__globals__)
-        self._guarded = dynamo.GuardedNames()
+        self._guarded = GuardedNames()
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         """Follows the compilation inside the block."""
-        with dynamo.translations(self._translated), observing(self):
+        with translations(self._translated), observing(self):
             yield
 
     def _translated(self, old: types.CodeType, new: types.CodeType) -> None:
@@ -90,7 +95,7 @@ class Recorder:
         self.sources = _source_hashes(context.traced_code)
         self.readable = module.print_readable(print_output=False)
         try:
-            self._guarded = dynamo.guarded_names(context)
+            self._guarded = guarded_names(context)
             arguments = aot_wrapper.argument_positions(module)
             self.calling = aot_wrapper.calling(
                 described, arguments, context.fw_metadata, module
@@ -124,10 +129,12 @@ class Recorder:
         its code refers to objects of this process."""
         assert self.code is not None
         assert self.calling is not None
-        recipes = dynamo.global_recipes(
+        recipes = code_globals.global_recipes(
             self.code, self.function.__globals__, self.names_before
         )
-        (graph,) = (name for name, recipe in recipes.items() if recipe == dynamo.GRAPH)
+        (graph,) = (
+            name for name, recipe in recipes.items() if recipe == code_globals.GRAPH
+        )
         owner = self.function.__code__.co_varnames[0]
         paths = self._parameter_paths()
         shortened = parameter_fetch.shorten(
@@ -147,7 +154,7 @@ class Recorder:
             identities=[
                 source
                 for source in identities
-                if source.place is not None and not dynamo.is_private(source.text)
+                if source.place is not None and not is_private(source.text)
             ],
             fetched=None if shortened is None else sorted(paths.items()),
         )
@@ -177,7 +184,7 @@ class Recorder:
         found: dict[str, tuple[Source, Any]] = {}
 
         def add(name: str) -> bool:
-            if name in found or dynamo.is_private(name):
+            if name in found or is_private(name):
                 return True
             source = self._source(name)
             try:
@@ -186,7 +193,7 @@ class Recorder:
                 return False
             if type(value) is set:  # a copy that later changes do not reach
                 return add(f"frozenset({name})")
-            if dynamo.is_plain(value):
+            if is_plain(value):
                 found[name] = (source, value)
             return name in found
 
