@@ -38,9 +38,9 @@ def _frozen(
 def guard(module: torch.fx.GraphModule, sources: Sequence[InputSource]) -> None:
     """Makes Dynamo compile again for other tensors than those that are frozen.
 
-    Each tensor gets a guard on its identity. One guard compares how all of them lie in
-    memory. One tensor of each dtype keeps Dynamo's own guard too, whose message says
-    what changed.
+    Each tensor gets a guard on its identity. One guard compares the sizes and strides
+    of all of them. One tensor of each dtype keeps Dynamo's own guard too, whose message
+    says what changed.
     """
     context = TracingContext.try_get()
     if context is None:

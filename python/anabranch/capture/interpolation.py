@@ -186,8 +186,8 @@ def _neighbours(
     dtype: torch.dtype,
     device: torch.device,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """For each of `new` points, the two of `old` points between which it lies, and the
-    weight of the second one."""
+    """For each of `new` points, its two neighbours among `old` points, and the weight of
+    the second one."""
     if statically_known_true(old == new):
         align_corners, factor = False, None
     scale = _compute_scale(old, new, align_corners, factor)

@@ -21,11 +21,11 @@ class Observer(Protocol):
     kernels: list[str]  # keys of static kernels that were added to the executable
 
     def refuse(self, reason: str) -> None:
-        """PyTorch runs the graph, or parts of it, for this reason."""
+        """Gets the reason why PyTorch runs the graph, or parts of it."""
 
     def package(self, folder: str, report: dict[str, Any]) -> None:
-        """The graph's package lies in `folder` during this call. `report` is the report
-        of the compilation that made it."""
+        """Gets the graph's package: `folder` exists during this call. `report` is the
+        report of the compilation that made it."""
 
     def graph(
         self,
@@ -33,7 +33,7 @@ class Observer(Protocol):
         described: Description,
         sources: Sequence[InputSource],
     ) -> None:
-        """The ATen graph of that package, its description, and the sources of its
+        """Gets the ATen graph of that package, its description, and the sources of its
         placeholders."""
 
 

@@ -160,10 +160,10 @@ def _bases(values: Sequence[Any]) -> list[Any]:
     for number, _, _ in _offsets(values):
         value = values[number]
         base = value._base
-        lies = None
+        layout = None
         if base is not None:
-            lies = (base.shape, base.stride(), base.storage_offset())
-        found.append((value.untyped_storage().nbytes(), lies))
+            layout = (base.shape, base.stride(), base.storage_offset())
+        found.append((value.untyped_storage().nbytes(), layout))
     return found
 
 

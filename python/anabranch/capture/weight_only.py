@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 aten = torch.ops.aten
-ZERO = 8  # the 4-bit integer that stands for zero
+ZERO = 8  # the 4-bit integer whose value is zero
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
@@ -82,7 +82,7 @@ def unpack_int4(packed: torch.Tensor) -> torch.Tensor:
 
 
 def _blocks(rows: torch.Tensor) -> Iterator[tuple[torch.Tensor, int, bool]]:
-    """How packed rows lie in blocks.
+    """The layout of packed rows in blocks.
 
     Three values: the rows in whole blocks and the rows of the last, smaller block; the
     rows of a block; whether the nibbles of a byte are rows of the block's two halves,

@@ -22,8 +22,7 @@ def readable_cache(
 
     cache_bin     the index of an entry, or its folder
     print_output  also prints the text
-    file          a path that gets the text as a comment, with the graph's source behind
-                  it
+    file          a path that gets the text as a comment, followed by the graph's source
 
     Returns the text. ValueError: there is no cached method. PermissionError:
     other users can write to it.

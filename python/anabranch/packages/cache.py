@@ -25,12 +25,12 @@ PACKAGES, FUNCTIONS, KERNELS = "packages", "functions", "kernels"
 OBJECTS = "objects"  # machine code of single kernels
 TUNINGS = "tunings"  # blockings of products that were timed
 ROUNDINGS = "roundings"  # quantised layers of language models
-CHATS = "chats"  # tokenizers of models; an exported package lies beside each
+CHATS = "chats"  # tokenizers of models; each has an exported package beside it
 CHAT_PACKAGE = "package"
 # How long to wait for another process that compiles the same package.
 PATIENCE_S = 120.0
 PIECE_S = 0.5
-# Options that do not change the result, but where a compilation runs or what it
+# Options that do not change the result: they say where a compilation runs, or what it
 # reports.
 WATCHING = ("progress", "trace", "cache", "pin", "trust")
 
@@ -222,7 +222,7 @@ def package_entry(key_parts: Callable[[], Any], config: Config) -> Iterator[Entr
 
 
 class _Nothing(Entry):
-    """The entry that stands for a cache that is off."""
+    """An entry that is always empty, for a cache that is off."""
 
     def __init__(self) -> None:
         self.folder = ""

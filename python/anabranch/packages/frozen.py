@@ -31,7 +31,7 @@ CHANGES_TO_WARN = 8
 
 def note(described: Description) -> _C.FrozenWeights | None:
     """The state of the user's tensors, taken before their values are read; None without
-    frozen weights. From here on, constants are those tensors."""
+    frozen weights. From here on, the description's constants are those tensors."""
     found = {name: owner() for name, owner in described.owners.items()}
     living = {name: tensor for name, tensor in found.items() if tensor is not None}
     described.owners = {name: described.owners[name] for name in living}
@@ -41,12 +41,12 @@ def note(described: Description) -> _C.FrozenWeights | None:
     weights = _C.FrozenWeights(list(living.values()))
     for name, tensor in living.items():
         value = tensor.detach()
-        if _lies_as(value, described.constants[name]):
+        if _has_layout_of(value, described.constants[name]):
             described.constants[name] = value
     return weights
 
 
-def _lies_as(value: torch.Tensor, other: torch.Tensor) -> bool:
+def _has_layout_of(value: torch.Tensor, other: torch.Tensor) -> bool:
     return (value.dtype, value.shape, value.stride()) == (
         other.dtype,
         other.shape,
@@ -73,7 +73,7 @@ class Follower:
         self.names = list(described.owners)
         own = {n: v for n, v in described.constants.items() if n not in self.names}
         self.described = dataclasses.replace(described, constants=own)
-        # Called when programs with the old weights were removed.
+        # Called after programs with the old weights were removed.
         self.forget: Callable[[], object] = lambda: None
         self.changes = 0
         self.lock = threading.Lock()

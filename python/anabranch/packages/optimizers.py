@@ -11,7 +11,7 @@ import torch
 
 @functools.cache
 def count_fused_steps() -> None:
-    """From now on, a step of a fused optimizer raises the versions of what it writes.
+    """From now on, a step of a fused optimizer raises the versions of the parameters that it writes.
     So a program with frozen copies sees the write."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 

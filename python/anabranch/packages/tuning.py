@@ -2,7 +2,7 @@
 
 `tune=True` takes the cache's blockings for a graph, or times candidates (tuner.py) and
 keeps the winners. `tune="FILE"` takes those that `anabranch tune -o FILE` wrote. If
-neither works, the compiler's own choices stand."""
+neither works, the compiler's own choices stay."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .cache import TUNINGS
 FORMAT = 1
 
 Results = dict[str, dict[str, Any]]
-# Collects the results of graphs that are compiled; None: nobody asks for them.
+# The results of graphs that are compiled inside `collecting` blocks, one for each block.
 _collectors: list[Results] = []
 
 

@@ -1,9 +1,12 @@
-"""A replayed method sees each change of a value that its source reads. The change comes
-before the first call, or between two calls. The result always equals eager's."""
+"""A replayed method sees each change of a value or an argument that its source reads. The
+change comes before the first call, or between two calls. The result always equals
+eager's."""
 
 from __future__ import annotations
 
 import enum
+import math
+import shutil
 
 import pytest
 import torch
@@ -54,7 +57,10 @@ class Model(torch.nn.Module):
     def of_property(self) -> int:
         return self._own if hasattr(self, "_own") else 1
 
-    def method(self, x):
+    def method(self, x, count, *more, mode, pair, options, kind, other=None):
+        x = self.of_arguments(x, count, more, mode, pair, options)
+        x = x * 5 if kind is Kind.A else x
+        x = x if other is None else x + other
         x = x + 1 if self.flag else x
         x = x * 2 if self.none is None else x
         for _ in range(self.steps):
@@ -73,6 +79,23 @@ class Model(torch.nn.Module):
         x = x * self.of_class + self.of_property + LIMIT + TABLE["a"]
         return self.lin(x + 1 if "x" in NAMES else x)
 
+    def of_arguments(self, x, count, more, mode, pair, options):
+        x = x * count if mode == "times" else x - count
+        x = x + (1 if count is True else 2) + len(more)
+        x = x + pair[0] / 2 + pair[1] * (50 if isinstance(pair[1], float) else 1)
+        for item in options["items"]:
+            x = x + item
+        return x * options["inner"]["scale"] + len(options)
+
+
+# The arguments of the traced call, besides the tensor.
+COUNT = 2
+ARGUMENTS = {
+    "mode": "times",
+    "pair": (1, 2),
+    "options": {"items": [1, 2], "inner": {"scale": 2}},
+    "kind": Kind.A,
+}
 
 CHANGES = {
     "flag": lambda m, patch: setattr(m, "flag", False),
@@ -82,6 +105,7 @@ CHANGES = {
     "name": lambda m, patch: setattr(m, "name", "b"),
     "enum": lambda m, patch: setattr(m, "kind", Kind.B),
     "derived": lambda m, patch: setattr(m, "derived", Steps(9)),
+    "bool for an int": lambda m, patch: setattr(m, "steps", True),
     "tuple": lambda m, patch: setattr(m, "shape", (5, 3)),
     "list grows": lambda m, patch: m.items.append(7),
     "item of a list": lambda m, patch: m.items.__setitem__(0, 9),
@@ -114,36 +138,116 @@ CHANGES = {
     ),
 }
 
+# For each change: the arguments that differ from those of the traced call. A tuple has
+# the positional ones.
+CHANGED_ARGUMENTS = {
+    "number": (3,),
+    "bool for a number": (True,),
+    "float for a number": (2.5,),
+    "more arguments": (2, 1),
+    "string": {"mode": "minus"},
+    "item of a tuple": {"pair": (5, 2)},
+    "type of an item of a tuple": {"pair": (1, 2.0)},
+    "length of a list": {"options": {"items": [1], "inner": {"scale": 2}}},
+    "item of a list in a dict": {"options": {"items": [1, 7], "inner": {"scale": 2}}},
+    "item of a dict in a dict": {"options": {"items": [1, 2], "inner": {"scale": 7}}},
+    "more keys": {"options": {**ARGUMENTS["options"], "more": 1}},
+    "enum in an argument": {"kind": Kind.B},
+    "number for an enum": {"kind": 1},
+    "tensor for None": {"other": torch.full((4,), 3.0)},
+    "number for None": {"other": 3},
+}
+
 # Dynamo assumes that these values stay between calls of a compiled function.
 UNGUARDED = ("forward of a class", "hook")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def saved(tmp_path_factory):
+    """The folder of the entry of the traced call."""
     with pytest.MonkeyPatch.context() as patch, torch.no_grad():
         patch.delenv("ANABRANCH_CACHE", raising=False)
         kept = tmp_path_factory.mktemp("entries")
-        Model(kept).eval().cached(torch.ones(2, 4))
+        Model(kept).eval().cached(torch.ones(2, 4), COUNT, **ARGUMENTS)
         yield kept
 
 
-def sees(call, model, what, patch, between: bool) -> bool:
-    """Whether `call` gives the method's own result after the change."""
-    x = torch.randn(2, 4)
-    if between:
-        torch.testing.assert_close(call(x), model.method(x))
-    CHANGES[what](model, patch)
-    return torch.allclose(call(x), model.method(x), atol=1e-5)
+@pytest.fixture
+def folder(saved, tmp_path):
+    """A copy of it. A change that a replay sees removes the entry."""
+    return shutil.copytree(saved, tmp_path / "entries")
+
+
+def check(model, *args, **kwargs) -> bool:
+    """Whether the cached method gives the method's own result."""
+    x, known = torch.randn(2, 4), ARGUMENTS | kwargs
+    wanted = model.method(x, *args, **known)
+    return torch.allclose(model.cached(x, *args, **known), wanted, atol=1e-5)
+
+
+def sees(model, what, patch) -> bool:
+    """Whether the cached method sees the change."""
+    if what in CHANGES:
+        CHANGES[what](model, patch)
+        return check(model, COUNT)
+    changed = CHANGED_ARGUMENTS[what]
+    if isinstance(changed, tuple):
+        return check(model, *changed)
+    return check(model, COUNT, **changed)
 
 
 @pytest.mark.parametrize("between", [False, True], ids=["first", "between"])
-@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize("what", [*CHANGES, *CHANGED_ARGUMENTS])
 @torch.no_grad()
 def test_each_change_is_seen(folder, monkeypatch, what, between) -> None:
     monkeypatch.delenv("ANABRANCH_CACHE", raising=False)
     model = Model(folder).eval()
+    if between:
+        assert check(model, COUNT)
+        assert anabranch.last_report()["name"] == "Model.method"
     with monkeypatch.context() as patch:
-        seen = sees(model.cached, model, what, patch, between)
+        seen = sees(model, what, patch)
     if not seen and between and what in UNGUARDED:
         pytest.xfail("Dynamo has no guard on it: torch.compile does not see it either")
     assert seen
+
+
+class Floats(torch.nn.Module):
+    """A model whose floats are constants of the trace, since it is static."""
+
+    def __init__(self, folder, zero, nan) -> None:
+        super().__init__()
+        self.zero, self.nan = zero, nan
+        self.cached = anabranch.cache_compile(
+            self.method, cache_dir=str(folder), dynamic=False
+        )
+
+    def method(self, x):
+        x = x * math.copysign(2.0, self.zero)
+        return x + (3 if math.isnan(self.nan) else 4)
+
+
+@pytest.mark.parametrize("between", [False, True], ids=["first", "between"])
+@pytest.mark.parametrize(
+    ("zero", "nan", "is_same"),
+    [
+        (0.0, -math.nan, True),
+        (-0.0, math.nan, False),
+        (0.0, 1.0, False),
+        (False, math.nan, False),
+    ],
+)
+@torch.no_grad()
+def test_floats(tmp_path, monkeypatch, between, zero, nan, is_same) -> None:
+    """Zeros of two signs are two values, and all NaNs are one."""
+    monkeypatch.delenv("ANABRANCH_CACHE", raising=False)
+    x = torch.randn(3)
+    Floats(tmp_path, 0.0, math.nan).cached(x)
+    torch._dynamo.reset()
+    model = Floats(tmp_path, 0.0, float("nan"))
+    if between:
+        torch.testing.assert_close(model.cached(x), model.method(x))
+    model.zero, model.nan = zero, nan
+    torch.testing.assert_close(model.cached(x), model.method(x))
+    # The name in the report of a replay. A compilation has the graph's.
+    assert (anabranch.last_report()["name"] == "Floats.method") is is_same

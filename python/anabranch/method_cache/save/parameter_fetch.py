@@ -32,13 +32,13 @@ def shorten(
     load = "LOAD_DEREF" if owner in cells else "LOAD_FAST"
 
     def rewrite(instructions: list[Any], _options: dict[str, Any]) -> None:
-        start, pieces, behind = _split(instructions, graph)
+        start, pieces, after = _split(instructions, graph)
         if len(pieces) != arguments:
             raise _OtherForm
         written: list[Any] = []
         # Dynamo keeps values that several arguments need in temporary variables. Going
         # from the last argument to the first tells which variables are read later.
-        read = _locals(behind, "LOAD_FAST")
+        read = _locals(after, "LOAD_FAST")
         for number in reversed(range(arguments)):
             piece = pieces[number]
             if number in found:
@@ -53,7 +53,7 @@ def shorten(
             create_instruction(load, argval=owner),
             *written,
             *create_call_function(1 + arguments - len(found), False),
-            *(i for i in behind if i.opname != "DELETE_FAST" or i.argval not in gone),
+            *(i for i in after if i.opname != "DELETE_FAST" or i.argval not in gone),
         ]
 
     try:
@@ -70,7 +70,7 @@ def _split(
     instructions: Sequence[Any], graph: str
 ) -> tuple[int, list[list[Any]], list[Any]]:
     """Splits the code at the one call of `graph`: where the code of its arguments
-    begins, the code of each argument, and the code behind the call."""
+    begins, the code of each argument, and the code after the call."""
     starts = [
         place
         for place, each in enumerate(instructions, 1)

@@ -1,9 +1,10 @@
-"""Runs an entry that holds, without Dynamo.
+"""Runs an entry that holds. Imports nothing of the compiler's front end.
 
-    load               an entry of the cache becomes a Replay
-    replay             the first call, and the function for later calls
-    linked_code        Dynamo's code as a function over the globals of the method's module
-    graph_call         what AOTAutograd's wrapper would do around the program
-    later_tiers        programs for more sizes, compiled in the background
+Start with `replay`.
 
-It imports nothing of the compiler's front end."""
+load         makes a Replay of an entry on disk
+replay       makes the first call, and the function of later calls
+linked_code  makes Dynamo's code a function over the globals of the method's module
+graph_call   does what AOTAutograd's wrapper would do around the program
+later_tiers  begins tiers for a method that was read
+"""
