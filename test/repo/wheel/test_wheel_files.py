@@ -140,7 +140,9 @@ def test_metadata_and_licences(distributions: list[Path]) -> None:
         files = {name.removesuffix(".txt") for name in text.get_all("License-File")}
         is_compiler = text["Name"] == "anabranch"
         wanted = (
-            inside if is_compiler else {"FlatBuffers", "nlohmann-json", "xxHash", "libstdc++"}
+            inside
+            if is_compiler
+            else {"FlatBuffers", "nlohmann-json", "xxHash", "libstdc++"}
         )
         assert files >= wanted | {"LICENSE"}
         assert text["Description-Content-Type"] == "text/markdown"
