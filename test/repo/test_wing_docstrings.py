@@ -10,31 +10,19 @@ from repository import ROOT, tracked
 
 # A wing's own `__init__.py` has the list of a Python wing. The first header to read has
 # the list of a wing of the binding.
-COMPAT = "torchair-compat/torchair/_impl"
-COMPAT_WINGS = (
-    "cache",
-    "collectives",
-    "compile",
-    "dump",
-    "ge",
-    "kernels",
-    "marks",
-    "options",
-)
-PACKAGES = (
-    "python/anabranch",
-    "python/anabranch_runtime",
-    *(f"{COMPAT}/{name}" for name in COMPAT_WINGS),
-)
+PACKAGES = ("python/anabranch", "python/anabranch_runtime")
+COMPAT = ROOT / "torchair-compat" / "torchair" / "_impl"
 BINDINGS = ROOT / "python" / "bindings"
 ROW = re.compile(r"^(\w+/?) {2,}\S", re.MULTILINE)
 HEADER_ROW = re.compile(r"^//   (\w+)  +\S", re.MULTILINE)
 
 
 def wings() -> list[Path]:
-    """The folders of Python modules in these packages."""
+    """The folders of Python modules in these packages, and the wings of torchair-compat.
+    A folder inside of such a wing may do without a list: a new operator's folder does."""
     files = [p for name in PACKAGES for p in tracked(f"{name}/**/*.py", f"{name}/*.py")]
-    return sorted({path.parent for path in files})
+    compat = [path.parent for path in COMPAT.glob("*/__init__.py")]
+    return sorted({*(path.parent for path in files), *compat, COMPAT})
 
 
 def modules(folder: Path) -> set[str]:

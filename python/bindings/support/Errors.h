@@ -5,6 +5,7 @@
 //
 //   Errors      turns a status into a Python exception
 //   Gil         gives the GIL away and takes it
+//   Ref         an owned reference to a Python object
 //   Items       items of tuples, lists and dicts
 //   SmallArray  memory of one call, on the stack
 //   Stable      parts of objects that CPython's stable ABI hides

@@ -5,7 +5,7 @@ Start with `compile/`. `test/repo/test_compat_arrows.py` says which wing may imp
 compile/      compiles a Dynamo graph as a CompilerConfig asks
 options/      the options of CompilerConfig
 marks/        scopes, events and printing in a graph
-npu/          the operators of torch_npu
+operators/    the operators of torch_npu
 ge/           converters of operators, and the IR nodes that they make
 kernels/      static kernels
 cache/        methods that later processes load

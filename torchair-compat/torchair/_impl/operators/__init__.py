@@ -1,1 +1,19 @@
-"""The operators of torch_npu, a folder for each subject."""
+"""The operators of torch_npu, a folder for each subject.
+
+Start with `definition`: `@npu_operator` above a function is all that an operator needs.
+A folder of this wing needs no list of its own.
+
+definition     defines operators: @npu_operator
+schema         the schema of an operator, from the signature of its function
+checks         checks of arguments, and the texts of their errors
+published      all operators (generated)
+activations/   activations and gates
+attention/     attention of prompts and new tokens, latent, and for training code
+caches/        writes into caches
+memory/        formats of memory, and operators with an effect instead of a result
+norms/         RMS norms, and operators that are joined to one
+positions/     rotary embeddings
+products/      products of integers, of few-bit weights, and of groups
+quantisation/  quantises activations, dequantises sums of integers
+routing/       experts: chooses them, orders rows by them, sends rows to their ranks
+"""
