@@ -5,7 +5,7 @@
 
 #include "cache/Identity.h"
 #include "cache/Store.h"
-#include "machine/limits/MachineLimits.h"
+#include "machine/limits/CacheFolder.h"
 #include "machine/processor/CpuFingerprint.h"
 #include "package/files/FileHash.h"
 

@@ -16,6 +16,8 @@ namespace kernels {
 /// Rows that a tile adds in registers, so that it loads and stores its partial
 /// results less often. The body is emitted once for each.
 static constexpr int64_t manyRows = 8, someRows = 4;
+/// A body of more operations is emitted for fewer rows; of still more, not at
+/// all, since the arithmetic then takes longer than the reading.
 static constexpr int64_t shortBody = 8, longestBody = 24;
 
 /// The largest tensor that goes down its rows, in bytes.

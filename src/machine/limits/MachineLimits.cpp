@@ -3,7 +3,9 @@
 
 #include "machine/limits/MachineLimits.h"
 
-#include <cstdlib>
+#include "machine/limits/CacheFolder.h"
+
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -101,16 +103,6 @@ MachineLimits load() {
 }
 
 } // namespace
-
-std::string cacheFolder() {
-  if (const char *own = std::getenv("ANABRANCH_CACHE_HOME"); own && *own)
-    return own;
-  if (const char *cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
-    return std::string(cache) + "/anabranch";
-  if (const char *home = std::getenv("HOME"); home && *home)
-    return std::string(home) + "/.cache/anabranch";
-  return {};
-}
 
 const MachineLimits &machineLimits() {
   static const MachineLimits limits = load();

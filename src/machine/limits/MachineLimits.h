@@ -8,11 +8,6 @@
 
 namespace anabranch::machine {
 
-/// The folder for everything that is kept between processes:
-/// ANABRANCH_CACHE_HOME, else `anabranch` in XDG_CACHE_HOME or in ~/.cache.
-/// Empty without a home.
-std::string cacheFolder();
-
 /// Reads the limits of this machine from the cache folder, or measures them
 /// (half a second) and stores them there. If the folder cannot be written, each
 /// process measures them once. Any thread.

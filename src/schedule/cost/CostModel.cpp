@@ -13,6 +13,10 @@ using namespace mlir;
 namespace anabranch {
 namespace schedule {
 
+// These times are the runtime's and PyTorch's own, beside the work. They are
+// short against most commands, so their order of magnitude is enough on any
+// machine.
+
 /// Microseconds to begin and end a command.
 static constexpr double commandMicroseconds = 0.2;
 /// Microseconds for a call of PyTorch: its dispatcher and its operator, whose
