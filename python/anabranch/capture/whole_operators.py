@@ -4,6 +4,8 @@
 NAMES = (
     "_fused_rms_norm",
     "_scaled_dot_product_flash_attention_for_cpu",
+    "index_add",
+    "index_copy",
     "linear",
     "one_hot",
     "reflection_pad1d",

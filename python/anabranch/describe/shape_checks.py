@@ -131,6 +131,14 @@ def _index_add(
     return f"source of shape {_text(source.shape)} must be {_text(wanted)}"
 
 
+def _index_copy(
+    self: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor
+) -> str | None:
+    if self.dim() == 0:
+        return None  # PyTorch runs the operator, and checks it
+    return _index_add(self, dim, index, source)
+
+
 def _index_select(self: torch.Tensor, dim: int, index: torch.Tensor) -> str | None:
     return None if index.dim() <= 1 else "the index must be a vector"
 
@@ -157,6 +165,7 @@ _RULES: dict[Any, Callable[..., str | None]] = {
     aten.index_put.default: _index_put,
     aten._unsafe_index_put.default: _index_put,
     aten.index_add.default: _index_add,
+    aten.index_copy.default: _index_copy,
     aten.index_select.default: _index_select,
     aten.slice_scatter.default: _slice_scatter,
     aten.select_scatter.default: _select_scatter,

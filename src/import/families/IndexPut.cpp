@@ -211,9 +211,11 @@ void anabranch::importer::registerIndexPut(OpTable &table) {
                    "T(3, 4), [I(3, 2)], T(4), True; T(3, 4), [B(3, 4)], T()";
   table.add("index_put", lowerIndexPut, puts);
   table.add("_unsafe_index_put", lowerIndexPut);
-  table.add("index_add", lowerIndexAdd, "T(3, 4), 1, I(4, 6), T(3, 6)",
-            Numbers);
-  table.add("index_copy", lowerIndexCopy, "T(3, 4), 1, I(4, 2), T(3, 2)");
+  // PyTorch's decompositions of these two wrap negative positions, which the
+  // operators refuse.
+  table.addWhole("index_add", lowerIndexAdd, "T(3, 4), 1, I(4, 6), T(3, 6)",
+                 Numbers);
+  table.addWhole("index_copy", lowerIndexCopy, "T(3, 4), 1, I(4, 2), T(3, 2)");
   table.add("index_fill.int_Scalar", lowerIndexFill, "T(3, 4), 1, I(4, 2), 3");
   table.add("index_fill.int_Tensor", lowerIndexFill,
             "T(3, 4), 1, I(4, 2), T()");

@@ -65,6 +65,8 @@ FINE = [
         (PAIR - 1, PAIR, torch.randn(2, 4)),
     ),
     (lambda x, i, v: x.index_add(0, i, v), (PAIR, torch.randn(2, 4))),
+    (lambda x, i, v: x.index_copy(0, i, v), (PAIR, torch.randn(2, 4))),
+    (lambda x, i, v: x[0, 0].index_copy(0, i, v), (PAIR[:1] - 1, torch.randn(1))),
     (lambda x, v: x.slice_scatter(v, 0, -3, 20, 2), (torch.randn(2, 4),)),
 ]
 
@@ -85,3 +87,18 @@ def test_sizes_of_later_calls_are_checked_too():
         assert torch.equal(run(x, index, values), put(x, index, values))
     with pytest.raises(anabranch.CompileError, match="values of shape"):
         run(x, torch.arange(6), torch.randn(4, 4))
+
+
+@pytest.mark.parametrize("name", ["index_add", "index_copy"])
+def test_lines_of_later_calls_are_checked_too(name):
+    def lines(x, index, source):
+        return getattr(x, name)(0, index, source)
+
+    run = compiled(lines, dynamic=True)
+    x = torch.zeros(8, 4)
+    for rows in (2, 3, 5):
+        index, source = torch.arange(rows), torch.randn(rows, 4)
+        assert torch.equal(run(x, index, source), lines(x, index, source))
+    for source in (torch.randn(4, 4), torch.randn(6, 5)):
+        with pytest.raises((RuntimeError, IndexError)):
+            run(x, torch.arange(6), source)
