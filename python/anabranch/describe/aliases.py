@@ -73,19 +73,29 @@ class Aliases:
         if owner.of_output and owner.base == position:
             return False
         distance = value.storage_offset() - owner.value.storage_offset()
-        geometry = self._geometry(value, distance)
+        geometry = self._geometry(value.shape, value.stride(), distance)
         self.found.append(Alias(position, owner.base, owner.of_output, geometry))
         return True
 
-    def lay_out(self, position: int, value: torch.Tensor) -> None:
+    def lay_out(
+        self, position: int, shape: Sequence[Any], strides: Sequence[Any]
+    ) -> None:
         """Notes that an output has to be copied to its strides: the program returns it
         contiguous."""
-        geometry = self._geometry(value, 0)
+        geometry = self._geometry(shape, strides, 0)
         self.found.append(Alias(position, position, True, geometry, copied=True))
 
-    def _geometry(self, value: torch.Tensor, distance: Any) -> tuple[int | None, ...]:
+    def expand(self, position: int, value: torch.Tensor) -> None:
+        """Notes that an output has to be expanded to symbolic sizes: the program returns
+        it with one element along the dimensions of stride zero."""
+        geometry = self._geometry(value.shape, value.stride(), 0)
+        self.found.append(Alias(position, position, True, geometry))
+
+    def _geometry(
+        self, shape: Sequence[Any], strides: Sequence[Any], distance: Any
+    ) -> tuple[int | None, ...]:
         geometry: list[int | None] = []
-        for number in (*value.shape, *value.stride(), distance):
+        for number in (*shape, *strides, distance):
             known = integer(number)
             geometry.append(known if isinstance(known, int) else None)
             if geometry[-1] is None:

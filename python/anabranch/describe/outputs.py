@@ -23,7 +23,8 @@ class Outputs:
 
     The program returns a result in a simpler form if the result is expanded, or stored
     with its dimensions in another order. Then `nodes` gets a node that makes this form,
-    and the caller makes the view.
+    and the caller makes the view. So each result has the strides of the trace: the
+    backward graph was traced with those of the tensors that the forward graph saves.
     """
 
     def __init__(
@@ -83,13 +84,17 @@ class Outputs:
         if foreign_strides(value) is None or self._standalone:
             return reference
         shape, strides = list(value.shape), list(value.stride())
-        wide = [d for d, s in enumerate(strides) if integer(s) == 0 and shape[d] != 1]
-        if not all(isinstance(shape[dim], int) for dim in wide):
-            return reference
+        wide = [
+            dim
+            for dim, stride in enumerate(strides)
+            if integer(stride) == 0 and integer(shape[dim]) != 1
+        ]
         for dim in wide:
             reference = self._narrowed(node, reference, shape, dim)
         reference = self._ordered(node, reference, shape, strides)
-        if wide:
+        if not all(isinstance(value.shape[dim], int) for dim in wide):
+            self._aliases.expand(len(self.entries), value)
+        elif wide:
             sizes = [value.shape[d] if d in wide else -1 for d in range(len(shape))]
             self.views.append((len(self.entries), "expand", sizes))
         return reference
@@ -115,9 +120,9 @@ class Outputs:
         - Static strides are asked of the program.
         - Symbolic strides that are contiguous in another order of dimensions: the
           program returns the result in that order, and the caller permutes it.
-        - Other symbolic strides, and those of complex results, which PyTorch would
-          permute without moving elements: the program returns the result contiguous,
-          and the caller copies it.
+        - Other symbolic strides, those of complex results, which PyTorch would permute
+          without moving elements, and those of elements that share memory: the program
+          returns the result contiguous, and the caller copies it.
         """
         order = memory_order(shape, strides)
         if order == list(range(len(shape))):
@@ -126,8 +131,7 @@ class Outputs:
         if static and not overlaps(shape, strides):
             return reference | {"strides": strides}
         if order is None or (not static and node.meta["val"].is_complex()):
-            if not static and all(integer(stride) != 0 for stride in strides):
-                self._aliases.lay_out(len(self.entries), node.meta["val"])
+            self._aliases.lay_out(len(self.entries), shape, strides)
             return reference
         inverse = [order.index(dim) for dim in range(len(order))]
         self.views.append((len(self.entries), "permute", inverse))

@@ -27,6 +27,11 @@ class Alias:
     # Not a view: the output is a copy of `base` with these strides.
     copied: bool = False
 
+    @property
+    def is_computed(self) -> bool:
+        """Whether the program returns the output, with other strides."""
+        return self.of_output and self.base == self.output
+
 
 def restore(
     executable: Callable[[list[Any]], Sequence[Any]], aliases: Sequence[Alias]
@@ -74,8 +79,15 @@ def overlaps(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
 
 
 def _laid_out(base: Any, sizes: list[int], strides: list[int]) -> Any:
-    """A copy with these strides; `base` itself if elements of the copy would share
-    memory."""
-    if overlaps(sizes, strides):
-        return base
-    return base.new_empty_strided(sizes, strides).copy_(base)
+    """A copy with these strides. Elements that share memory are equal, so any of them
+    may be the one that is written."""
+    if not overlaps(sizes, strides):
+        return base.new_empty_strided(sizes, strides).copy_(base)
+    places = base.new_zeros((), dtype=int)
+    for dim, (size, stride) in enumerate(zip(sizes, strides)):
+        line = stride * places.new_ones(size).cumsum(0) - stride
+        places = places + line.view(-1, *[1] * (len(sizes) - dim - 1))
+    extent = 1 + sum(stride * (size - 1) for size, stride in zip(sizes, strides))
+    memory = base.new_zeros(extent)
+    memory[places.reshape(-1)] = base.reshape(-1)
+    return memory.as_strided(sizes, strides)

@@ -22,7 +22,7 @@ class Calling:
     passed: list[int]  # the argument that each input of the program gets
     copied: list[int]  # inputs of the program that a call makes contiguous
     views: list[tuple[int, str, list[int]]]  # output, "expand" or "permute", argument
-    aliases: list[Alias]  # outputs that the program does not compute
+    aliases: list[Alias]  # outputs that the caller makes or lays out
     # Per output: ["result"], ["input", position] or ["view", position, distance].
     outputs: list[list[Any]]
     inputs: list[dict[str, Any]]  # position, name, dtype, shape, strides, source

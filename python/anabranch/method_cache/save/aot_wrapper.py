@@ -90,7 +90,7 @@ def calling(
             module,
             nodes,
             positions,
-            {a.output for a in described.aliases if not a.copied},
+            {a.output for a in described.aliases if not a.is_computed},
         ),
         inputs=[_input(node, index) for node, index in zip(nodes, arguments)],
         guards=guards,
