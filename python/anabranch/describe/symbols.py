@@ -145,8 +145,9 @@ def _expr(value: sympy.Expr) -> Expr:
 
 
 def _chain(function: str, parts: tuple[sympy.Expr, ...]) -> Expr:
-    """Nests a function of two arguments, from the left, over more of them."""
-    result = _expr(parts[0])
-    for part in parts[1:]:
-        result = [function, result, _expr(part)]
-    return result
+    """Nests an associative function of two arguments over more of them, halves in
+    halves: the compiler reads no text that nests deeply. Other functions have two."""
+    if len(parts) == 1:
+        return _expr(parts[0])
+    middle = (len(parts) + 1) // 2
+    return [function, _chain(function, parts[:middle]), _chain(function, parts[middle:])]
