@@ -7,6 +7,8 @@ import datetime
 import json
 import sys
 import threading
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 from .config import logs_json
@@ -35,6 +37,7 @@ counters = Counters()
 _lock = threading.Lock()
 _last: dict[str, Any] | None = None
 _rest = ""  # JSON that `last_report` still has to add to `_last`
+_executable: Callable[[], Any] = lambda: None  # what runs the graph of `_last`
 
 
 def last_report() -> dict[str, Any] | None:
@@ -43,24 +46,31 @@ def last_report() -> dict[str, Any] | None:
     "phases" and "kernels" have times in milliseconds, "fallbacks" the operators that
     PyTorch runs. "eager" has the reason if PyTorch runs the whole graph. If "cache" is
     "hit", the package came from the cache, and the report is of the compilation that
-    made it.
+    made it. "copied_arguments" counts the arguments that calls of the graph have copied
+    until now, because their memory is not aligned to their dtype.
     """
     global _last, _rest
     with _lock:
         if _rest:
             _last, _rest = json.loads(_rest) | (_last or {}), ""
+        if _last is not None and (executable := _executable()) is not None:
+            _last["copied_arguments"] = executable.copied_arguments
         return _last
 
 
-def record(report: dict[str, Any], rest: str = "", **added: int) -> None:
+def record(
+    report: dict[str, Any], rest: str = "", executable: Any = None, **added: int
+) -> None:
     """Makes `report` the last one and adds `added` to the counters.
 
     `rest` is more of the report, as JSON. `last_report` parses it, so that a start
-    from the cache does not wait for the parser.
+    from the cache does not wait for the parser. `executable` runs the graph, and counts
+    what the report says of its calls.
     """
-    global _last, _rest
+    global _last, _rest, _executable
     with _lock:
         _last, _rest = report, rest
+        _executable = (lambda: None) if executable is None else weakref.ref(executable)
     if added.get("graphs"):
         hit = report.get("cache") == "hit"
         added |= {"cache_hits": 1} if hit else {"compiles": 1}

@@ -175,6 +175,7 @@ class CachedMethod:
         record(
             {"name": self.policy.name, "cache": "hit"},
             rest=replay.report,
+            executable=replay.executable,
             graphs=1,
             kernels=replay.executable.kernels,
             launches=replay.executable.launches,

@@ -77,6 +77,7 @@ def _finish(
     donors.add(weights, executable)
     record(
         report,
+        executable=executable,
         graphs=1,
         kernels=executable.kernels,
         launches=executable.launches,

@@ -1,6 +1,7 @@
 //===- BindExecutable.cpp - open packages and call them -------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
+#include "anabranch/Copies.h"
 #include "anabranch/Inspect.h"
 #include "anabranch/Trace.h"
 #include "calls/ArrayCall.h"
@@ -243,6 +244,11 @@ void python::bindExecutable(nb::module_ &module) {
           [](const Program &self) { return self.get().hostCallCount(); })
       .def_prop_ro("cached_bytes",
                    [](const Program &self) { return self.get().cachedBytes(); })
+      .def_prop_ro(
+          "copied_arguments",
+          [](const Program &self) { return copiedArguments(self.get()); },
+          "How many arguments calls have copied, as their memory is not "
+          "aligned.")
       .def("trim", [](const Program &self) { self.get().trim(); })
       .def(
           "add",

@@ -3,7 +3,10 @@
 
 #include "support/runtime/TestSupport.h"
 
+#include "anabranch/Copies.h"
 #include "runtime/device/Devices.h"
+
+#include <cstring>
 
 namespace anabranch::testing {
 
@@ -252,6 +255,45 @@ TEST_P(Conformance, HandsBackAliasesScalarsAndNone) {
   EXPECT_EQ(got[1].kind, OutputValue::Kind::Scalar);
   EXPECT_EQ(got[1].scalar, 42);
   EXPECT_EQ(got[2].kind, OutputValue::Kind::None);
+}
+
+/// A float at any address.
+float floatAt(const char *address) {
+  float value;
+  std::memcpy(&value, address, sizeof value);
+  return value;
+}
+
+TEST_P(Conformance, CopiesArgumentsThatAreNotAligned) {
+  ProgramMaker m;
+  int x = m.input("x", {fixed(4)});
+  int y = m.input("y", {fixed(4)}, package::DType::F32, /*mutated=*/true);
+  m.launch("increment", {x}, {y}, fixed(4));
+  m.launch("increment", {y}, {m.output({fixed(4)})}, fixed(4));
+  auto executable = open(m);
+  ASSERT_TRUE(executable);
+  bool computes = anabranch::runtime::findDevice(GetParam())->computes();
+  const std::vector<float> values = iota(4);
+  const int64_t four = 4;
+  for (size_t offset : {1, 2, 3, 0}) {
+    std::vector<char> bytes(2 * 16 + 16, 77);
+    char *first = bytes.data() + offset, *second = first + 20;
+    std::memcpy(first, values.data(), 16);
+    InputValue inputs[2];
+    inputs[0].tensor = {first, &four, nullptr, 1, anabranch::DType::F32};
+    inputs[1].tensor = {second, &four, nullptr, 1, anabranch::DType::F32};
+    OutputValue output;
+    uint64_t before = copiedArguments(*executable);
+    Status s = executable->run(inputs, 2, &output, 1, results);
+    ASSERT_TRUE(s.ok()) << s.message();
+    EXPECT_EQ(copiedArguments(*executable) - before, offset ? 2u : 0u);
+    expectOutput(0, {2, 3, 4, 5});
+    for (size_t i = 0; i < 4 && computes; ++i)
+      EXPECT_EQ(floatAt(second + 4 * i), values[i] + 1);
+    EXPECT_EQ(std::memcmp(first, values.data(), 16), 0);
+    for (const char *gap : {first + 16, first + 19, second + 16})
+      EXPECT_EQ(*gap, 77);
+  }
 }
 
 TEST_P(Conformance, ServesManyThreadsAtOnce) {

@@ -3,6 +3,7 @@
 
 #include "anabranch/Executable.h"
 
+#include "anabranch/Copies.h"
 #include "runtime/api/LoadedExecutable.h"
 #include "runtime/execute/Execute.h"
 #include "runtime/workers/Pinning.h"
@@ -33,6 +34,11 @@ Executable::open(const std::string &path, const OpenOptions &options) {
   } catch (const std::exception &e) {
     return Status(StatusCode::Internal, e.what());
   }
+}
+
+uint64_t copiedArguments(const Executable &executable) {
+  return static_cast<const runtime::LoadedExecutable &>(executable)
+      .copiedArguments();
 }
 
 } // namespace anabranch

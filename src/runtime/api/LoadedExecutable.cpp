@@ -124,6 +124,13 @@ uint64_t LoadedExecutable::lastUse() const {
   return last;
 }
 
+uint64_t LoadedExecutable::copiedArguments() const {
+  uint64_t sum = 0;
+  for (const auto &program : currentTable()->programs())
+    sum += program->copiedArguments.load(std::memory_order_relaxed);
+  return sum;
+}
+
 size_t LoadedExecutable::cachedBytes() const {
   size_t bytes = shared->package->prepared.size() ? 0 : shared->persistentInUse;
   if (!shared->donor)

@@ -46,6 +46,7 @@ public:
     return currentTable()->programs().size();
   }
   size_t cachedBytes() const override;
+  uint64_t copiedArguments() const;
   const std::string &target() const override { return shared->package->target; }
   const void *preparedWeights() const override { return shared->persistent; }
   void trim() const override {

@@ -107,11 +107,9 @@ Status wrongStrides(const CallFrame &frame, size_t number,
           " for shape " + describe(got.shape, static_cast<size_t>(got.rank)));
 }
 
-Status wrongData(const Plan &plan, size_t number, const TensorView &got) {
+Status noMemory(const Plan &plan, size_t number) {
   return Status(StatusCode::InvalidArgument,
-                title(plan, number) +
-                    (got.data ? ": its memory is not aligned to its dtype"
-                              : ": it has no memory"));
+                title(plan, number) + ": it has no memory");
 }
 
 /// Checks kind, dtype and rank. Shapes may be read only after this.
@@ -145,9 +143,8 @@ bool readSlots(const Plan &plan, const InputValue *values, int64_t *slots) {
   return changed;
 }
 
-/// Checks shape, strides and pointer of one tensor.
-Status checkTensor(const CallFrame &frame, size_t number,
-                   const TensorView &got) {
+/// Checks shape, strides and pointer of one tensor, and binds its memory.
+Status bindTensor(CallFrame &frame, size_t number, const TensorView &got) {
   const InputPlan &want = frame.plan.inputs[number];
   const int64_t *slots = frame.slots.data();
   bool empty = false, stridesFit = true;
@@ -165,14 +162,16 @@ Status checkTensor(const CallFrame &frame, size_t number,
     }
     dense *= size;
   }
+  void *&bound = frame.inputs[number] = got.data;
   if (empty)
     return {};
   if (!stridesFit)
     return wrongStrides(frame, number, got);
-  if (!got.data ||
-      reinterpret_cast<uintptr_t>(got.data) & (itemSize(got.dtype) - 1))
-    return wrongData(frame.plan, number, got);
-  return {};
+  if (!got.data)
+    return noMemory(frame.plan, number);
+  if (!AlignedInputs::isAligned(got))
+    bound = frame.alignedInputs.place(number, got);
+  return bound ? Status() : Status::outOfMemory();
 }
 
 /// An argument that the program writes must not share memory with another
@@ -209,6 +208,7 @@ Status bindInputs(CallFrame &frame, const InputValue *values, size_t count) {
     if (plan.sizesFunction)
       plan.sizesFunction(frame.slots.data());
   }
+  frame.alignedInputs.beginCall();
   for (size_t i = 0; i < count; ++i) {
     if (plan.inputs[i].isScalar) {
       int slot = plan.inputs[i].scalarSlot;
@@ -219,9 +219,8 @@ Status bindInputs(CallFrame &frame, const InputValue *values, size_t count) {
                           std::to_string(values[i].scalar));
       continue;
     }
-    if (Status s = checkTensor(frame, i, values[i].tensor); !s.ok())
+    if (Status s = bindTensor(frame, i, values[i].tensor); !s.ok())
       return s;
-    frame.inputs[i] = values[i].tensor.data;
   }
   if (Status s = checkWritten(plan, values); !s.ok())
     return s;

@@ -9,8 +9,9 @@
 namespace anabranch::runtime {
 
 /// Checks the arguments of a call against the plan. Fills the frame's size
-/// table and input pointers, and resizes the frame if a size changed. It writes
-/// no memory of the caller's. An error names the argument.
+/// table and input pointers, and resizes the frame if a size changed. It copies
+/// arguments that are not aligned to their dtype, and writes no memory of the
+/// caller's. An error names the argument.
 Status bindInputs(CallFrame &frame, const InputValue *values, size_t count);
 
 } // namespace anabranch::runtime

@@ -27,7 +27,8 @@ CallFrame::CallFrame(const Plan &plan, const Commands &commands,
                      const SuperKernels &superKernelTasks)
     : plan(plan), commands(commands), slots(static_cast<size_t>(plan.slots), 0),
       inputs(plan.inputs.size()), outputs(plan.outputs.size()),
-      launches(plan, commands), hostResults(plan, commands),
+      alignedInputs(plan, commands), launches(plan, commands),
+      hostResults(plan, commands),
       streams(new StreamState[commands.streams.size()]),
       events(new EventState[static_cast<size_t>(commands.events)]),
       scratch(*plan.device), views(static_cast<size_t>(plan.viewNumbers)) {

@@ -5,6 +5,7 @@
 #define ANABRANCH_RUNTIME_EXECUTE_CALLFRAME_H
 
 #include "runtime/device/DeviceBuffer.h"
+#include "runtime/execute/AlignedInputs.h"
 #include "runtime/execute/HostResults.h"
 #include "runtime/execute/ModeTuner.h"
 #include "runtime/execute/ObjectPool.h"
@@ -61,7 +62,7 @@ public:
   LaunchScratch callerScratch() { return {scratch.get(), scratchSetup}; }
 
   /// Bytes of the frame, without the arena, which a pool lends.
-  size_t bytes() const { return scratch.bytes(); }
+  size_t bytes() const { return scratch.bytes() + alignedInputs.bytes(); }
 
   const Plan &plan;
   const Commands &commands;
@@ -69,7 +70,9 @@ public:
   std::vector<int64_t> slots;
   bool sized = false;
 
-  std::vector<void *> inputs, outputs; ///< the caller's memory, by number
+  /// By number: the caller's memory, or a copy in `alignedInputs`.
+  std::vector<void *> inputs, outputs;
+  AlignedInputs alignedInputs;
   BoundLaunches launches;
   /// Null if the program needs none. `lastArena` may no longer exist.
   DeviceBuffer *arena = nullptr;

@@ -120,6 +120,7 @@ Status LoadedProgram::follow(const InputValue *inputs, size_t inputCount,
   frame.arena = &arena;
   Status s = bindInputs(frame, inputs, inputCount);
   if (s.ok()) {
+    copiedArguments += frame.alignedInputs.count();
     frame.bindCaller();
     trace::Call call(trace::Recorder::active(), plan.info, frame.slots);
     s = execute(frame, workers(), call.orNull());
@@ -240,7 +241,10 @@ Status LoadedProgram::runIn(CallFrame &frame, const InputValue *inputs,
   frame.bindCaller();
   NamedEvents events(plan.awaits, plan.records);
   trace::Call call(trace::Recorder::active(), plan.info, frame.slots);
+  copiedArguments += frame.alignedInputs.count();
   Status s = execute(frame, workers(), call.orNull());
+  if (s.ok())
+    frame.alignedInputs.writeBack(inputs);
   if (!plan.main.calls.empty()) {
     if (s.ok())
       s = handOver(frame, outputs);

@@ -44,6 +44,8 @@ public:
   /// When a GearTable last chose the program, on a clock that counts such
   /// choices.
   mutable std::atomic<uint64_t> lastUse{0};
+  /// How many arguments calls have copied because they were not aligned.
+  mutable std::atomic<uint64_t> copiedArguments{0};
 
 private:
   Status initialize();

@@ -4,7 +4,10 @@
 
 #include "support/runtime/TestSupport.h"
 
+#include "anabranch/Copies.h"
+
 #include <atomic>
+#include <cstring>
 #include <thread>
 
 namespace anabranch::testing {
@@ -98,6 +101,34 @@ TEST_F(WatchedInputs, WithoutAVersionAreReadInEachCall) {
     caller.set(2, 1, 7);
     EXPECT_EQ(caller.call(), static_cast<float>(2 * i + 4));
   }
+}
+
+TEST_F(WatchedInputs, AreCopiedOnceForAVersionIfTheyAreNotAligned) {
+  auto executable = open(watchingProgram());
+  ASSERT_TRUE(executable);
+  std::vector<float> x(elements, 1);
+  std::vector<char> weights(2 * elements * 4 + 1);
+  for (size_t i = 0; i < 2 * elements; ++i) {
+    float value = i < elements ? 10 : 100;
+    std::memcpy(weights.data() + 1 + 4 * i, &value, 4);
+  }
+  char *first = weights.data() + 1;
+  InputValue inputs[3];
+  void *places[] = {x.data(), first, first + 4 * elements};
+  for (size_t i = 0; i < 3; ++i) {
+    inputs[i].tensor = {places[i], &elements, nullptr, 1,
+                        anabranch::DType::F32};
+    inputs[i].version = i;
+  }
+  VectorAllocator results;
+  OutputValue output;
+  for (int call = 0; call < 3; ++call) {
+    Status s = executable->run(inputs, 3, &output, 1, results);
+    ASSERT_TRUE(s.ok()) << s.message();
+    EXPECT_EQ(results.memory[0],
+              std::vector<float>(elements, 1 + 2 * 10 + 4 * 100));
+  }
+  EXPECT_EQ(copiedArguments(*executable), 2u);
 }
 
 TEST_F(WatchedInputs, AtAnotherPlaceAreReadAgain) {
