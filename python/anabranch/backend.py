@@ -30,6 +30,7 @@ from .collectives.operators import wait_first
 from .config import Config, resolve
 from .describe.description import Description, InputSource
 from .describe.graph import GraphReader
+from .describe.symbol_table import admit_small
 from .describe.symbols import Unsupported
 from .describe.views import restore
 from .errors import OptionError
@@ -187,6 +188,8 @@ def compile_graph(
             watching.refuse(f"PyTorch runs it: {reason}")
         return _compile_parts(module, sources, name, str(reason), config)
     unit_sizes.notice(described.graph["symbols"])
+    if watching is None:  # else a replay of the method refuses these sizes
+        admit_small(described.graph["symbols"])
     bindings = gears.bindings(geared, gears.combine(geared, config.gears_merge))
 
     def found(folder: str, report: dict[str, Any]) -> None:
@@ -244,6 +247,7 @@ def _compile_parts(
         except Unsupported as refusal:
             record_eager(part_name, str(refusal), config.explain)
             return run_eagerly(part)
+        admit_small(described.graph["symbols"])
         weights = frozen.note(described)
         tuning.choose_blockings(described, config)
         executable = package.build(described, config)

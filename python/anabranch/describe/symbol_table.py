@@ -9,6 +9,9 @@ import sympy
 
 from .symbols import Unsupported, names
 
+# Dynamo makes smaller sizes constants.
+SMALLEST_SYMBOLIC = 2
+
 
 def symbols_of(
     inputs: Sequence[dict[str, Any]],
@@ -28,6 +31,17 @@ def symbols_of(
     if missing := used - defined:
         raise Unsupported(f"no input has the size {', '.join(sorted(missing))}")
     return [_symbol(name, shape_env) for name in sorted(used)]
+
+
+def admit_small(symbols: list[dict[str, Any]]) -> None:
+    """Lets the program of a graph run sizes of zero and one.
+
+    PyTorch's guards compile anew for these sizes. Where a user has turned the guards
+    off, eager PyTorch runs them, and so does a program: it computes all symbolic sizes
+    alike."""
+    for symbol in symbols:
+        if symbol.get("min") == SMALLEST_SYMBOLIC:
+            symbol["min"] = 0
 
 
 def bounds_of(bounds: Any) -> dict[str, int]:
