@@ -6,6 +6,8 @@ NAMES = (
     "_scaled_dot_product_flash_attention_for_cpu",
     "index_add",
     "index_copy",
+    "index_fill.int_Scalar",
+    "index_fill.int_Tensor",
     "linear",
     "one_hot",
     "reflection_pad1d",

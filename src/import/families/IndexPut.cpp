@@ -211,14 +211,15 @@ void anabranch::importer::registerIndexPut(OpTable &table) {
                    "T(3, 4), [I(3, 2)], T(4), True; T(3, 4), [B(3, 4)], T()";
   table.add("index_put", lowerIndexPut, puts);
   table.add("_unsafe_index_put", lowerIndexPut);
-  // PyTorch's decompositions of these two wrap negative positions, which the
-  // operators refuse.
+  // PyTorch's decompositions of these wrap other negative positions than the
+  // operators do.
   table.addWhole("index_add", lowerIndexAdd, "T(3, 4), 1, I(4, 6), T(3, 6)",
                  Numbers);
   table.addWhole("index_copy", lowerIndexCopy, "T(3, 4), 1, I(4, 2), T(3, 2)");
-  table.add("index_fill.int_Scalar", lowerIndexFill, "T(3, 4), 1, I(4, 2), 3");
-  table.add("index_fill.int_Tensor", lowerIndexFill,
-            "T(3, 4), 1, I(4, 2), T()");
+  table.addWhole("index_fill.int_Scalar", lowerIndexFill,
+                 "T(3, 4), 1, I(4, 2), 3");
+  table.addWhole("index_fill.int_Tensor", lowerIndexFill,
+                 "T(3, 4), 1, I(4, 2), T()");
   table.add("embedding_dense_backward", lowerEmbeddingBackward,
             "T(2, 3, 4), I(9, 2, 3), 9, -1, False", Floats | I32 | I64);
 }
