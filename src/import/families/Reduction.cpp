@@ -289,7 +289,9 @@ struct Moments {
 };
 } // namespace
 
-/// The mean, then the sum of the squared differences from it, in a second pass.
+/// The mean, then the sums of the differences from it and of their squares, in
+/// a second pass. Far from zero the mean is rounded by more than a small
+/// variance: the sum of the differences says by how much.
 static Moments momentsOf(const Reduction &r, ir::AtenOp op, DType dtype) {
   LoweringBuilder &b = r.b;
   double correction = op.getFloatArg("correction").value_or(1.0);
@@ -299,12 +301,17 @@ static Moments momentsOf(const Reduction &r, ir::AtenOp op, DType dtype) {
                                  Num difference = x[0] - x[1];
                                  return difference * difference;
                                });
+  Value rest =
+      r.reduceWith(mean, dtype, Combine::Add, dtype,
+                   [&](Body &, ArrayRef<Num> x) { return x[0] - x[1]; });
   OpFoldResult size = r.rowSize();
   Value variance =
-      r.rows(b.tensor(squares, dtype), dtype, [&](Body &body, ArrayRef<Num> x) {
-        Num freedom = r.count(body, dtype, size) - correction;
-        return x[0] / s::maximum(freedom, freedom.constant(0));
-      });
+      r.rows({b.tensor(squares, dtype), b.tensor(rest, dtype)}, dtype,
+             [&](Body &body, ArrayRef<Num> x) {
+               Num count = r.count(body, dtype, size), zero = count.constant(0);
+               Num sum = s::maximum(x[0] - x[1] * x[1] / count, zero);
+               return sum / s::maximum(count - correction, zero);
+             });
   return {mean, variance};
 }
 

@@ -228,6 +228,36 @@ def test_long_sums_keep_their_digits(name, dynamic):
     assert error < tolerance
 
 
+MOMENTS = {
+    "variance of rows": lambda x: x.var(-1),
+    "deviation of columns": lambda x: x.std(0, correction=0),
+    "variance of all": lambda x: x.var(),
+    "variance and mean": lambda x: torch.var_mean(x, 1, keepdim=True)[0],
+    "layer norm": lambda x: torch.nn.functional.layer_norm(x, (x.shape[-1],)),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("mean", [0, -6e4, 1e6])
+@pytest.mark.parametrize("name", MOMENTS)
+def test_moments_far_from_zero(name, mean, dynamic):
+    """The mean is rounded by more than the variance, which must not show it."""
+    function = MOMENTS[name]
+    x = torch.randn(96, 1000) + mean
+    torch._dynamo.reset()
+    ours = torch.compile(function, backend=anabranch.anabranch, dynamic=dynamic)(x)
+    exact = function(x.double())
+    errors = [(y.double() - exact).abs().max().item() for y in (ours, function(x))]
+    assert errors[0] <= 2 * errors[1] + 1e-6 * exact.abs().max().item()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_moments_of_constant_and_of_few_elements(rows):
+    """A sum of squares is never below zero, whose root would be NaN."""
+    x = torch.full((rows, 7), 1e6 + 0.3)
+    check(lambda x: [x.var(0), x.std(0), x.std(1), x.var(0, correction=0)], x)
+
+
 def test_complex_constants_of_special_parts():
     """PyTorch runs complex operators from a graph's printed code."""
     parts = [float("nan"), float("inf"), -float("inf"), 0.0, 1.5]
