@@ -94,3 +94,38 @@ def test_tiers(seed):
     check(function, compiled, (5, 2, 33))
     assert tiers.worker().finish(120)
     check(function, compiled, (5, 2, 33, 64))
+
+
+COMBINED = {
+    "sum": sum,
+    "maximum": max,
+    "minimum": min,
+    "alternating": lambda sizes: sum(n * (-1) ** k for k, n in enumerate(sizes)) + 900,
+}
+
+
+@pytest.mark.parametrize("name", COMBINED)
+def test_an_expression_of_many_symbols(name):
+    def function(tensors):
+        return torch.zeros(COMBINED[name]([t.shape[0] for t in tensors])) + tensors[0][0]
+
+    compiled = torch.compile(function, backend=anabranch.anabranch, dynamic=True)
+    tensors = [torch.randn(i % 5 + 2) for i in range(250)]
+    assert torch.equal(compiled(tensors), function(tensors))
+    assert anabranch.counters.eager_graphs == 0
+
+
+def test_sizes_of_zero_and_one_where_guards_are_off():
+    """PyTorch's guards compile these sizes anew; eager PyTorch runs them in any case."""
+    model = torch.nn.Sequential(
+        torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.Softmax(-1)
+    ).eval()
+    unguarded = {"guard_filter_fn": lambda guards: [False for _ in guards]}
+    compiled = torch.compile(
+        model, backend=anabranch.anabranch, dynamic=True, options=unguarded
+    )
+    with torch.no_grad():
+        for rows in (3, 5, 1, 0, 64):
+            x = torch.randn(rows, 8)
+            torch.testing.assert_close(compiled(x), model(x))
+    assert anabranch.counters.graphs == 1
