@@ -150,4 +150,8 @@ def _chain(function: str, parts: tuple[sympy.Expr, ...]) -> Expr:
     if len(parts) == 1:
         return _expr(parts[0])
     middle = (len(parts) + 1) // 2
-    return [function, _chain(function, parts[:middle]), _chain(function, parts[middle:])]
+    return [
+        function,
+        _chain(function, parts[:middle]),
+        _chain(function, parts[middle:]),
+    ]

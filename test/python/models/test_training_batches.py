@@ -90,7 +90,9 @@ def relative(self, x):
 
 def rotary(self, x):
     angles = torch.arange(LENGTH)[:, None] * torch.arange(1, 5) / 7
-    sin, cos = (f(angles)[None].expand(x.shape[0], -1, -1) for f in (torch.sin, torch.cos))
+    sin, cos = (
+        f(angles)[None].expand(x.shape[0], -1, -1) for f in (torch.sin, torch.cos)
+    )
     even, odd = self.q(x).chunk(2, -1)
     return torch.cat([even * cos - odd * sin, odd * cos + even * sin], -1)
 
@@ -125,7 +127,10 @@ def convolutions(*layers):
 MODELS = {
     "linear": (rows, linear),
     "perceptron": (rows, lambda: nn.Sequential(linear(), nn.GELU(), linear())),
-    "relu": (rows, lambda: nn.Sequential(linear(), nn.ReLU(), linear(), nn.Softmax(-1))),
+    "relu": (
+        rows,
+        lambda: nn.Sequential(linear(), nn.ReLU(), linear(), nn.Softmax(-1)),
+    ),
     "layer norm": (sequences, lambda: nn.Sequential(linear(), nn.LayerNorm(WIDTH))),
     "rms norm": (sequences, lambda: nn.Sequential(linear(), nn.RMSNorm(WIDTH))),
     "batch norm": (rows, lambda: nn.Sequential(linear(), nn.BatchNorm1d(WIDTH).eval())),
@@ -185,7 +190,10 @@ MODELS = {
         rows,
         lambda: Module(experts, gate=nn.Linear(WIDTH, 2), a=linear(), b=linear()),
     ),
-    "gated": (rows, lambda: Module(lambda self, x: functional.glu(self.a(x)), a=linear())),
+    "gated": (
+        rows,
+        lambda: Module(lambda self, x: functional.glu(self.a(x)), a=linear()),
+    ),
     "bilinear": (
         rows,
         lambda: Module(lambda self, x: self.b(x, x), b=nn.Bilinear(WIDTH, WIDTH, 3)),
@@ -206,10 +214,18 @@ MODELS = {
     "convolution": (images, lambda: convolutions(nn.ReLU())),
     "convolution, pooled": (
         images,
-        lambda: convolutions(nn.MaxPool2d(2), nn.Conv2d(8, 4, 3), nn.AdaptiveAvgPool2d(1)),
+        lambda: convolutions(
+            nn.MaxPool2d(2), nn.Conv2d(8, 4, 3), nn.AdaptiveAvgPool2d(1)
+        ),
     ),
-    "convolution, group norm": (images, lambda: convolutions(nn.GroupNorm(2, 8), nn.SiLU())),
-    "convolution, upsampled": (images, lambda: convolutions(nn.Upsample(scale_factor=2))),
+    "convolution, group norm": (
+        images,
+        lambda: convolutions(nn.GroupNorm(2, 8), nn.SiLU()),
+    ),
+    "convolution, upsampled": (
+        images,
+        lambda: convolutions(nn.Upsample(scale_factor=2)),
+    ),
     "convolution of a line": (
         sequences,
         lambda: Module(

@@ -21,23 +21,21 @@ FUNCTIONS = {
     "gather": lambda x, i: x.gather(0, i[:, None]),
     "scatter": lambda x, i: x.scatter(0, i[:, None], 1.5),
     "scatter, of a tensor": lambda x, i: x.scatter(0, i[:, None], x),
-    "scatter, multiplied": lambda x, i: x.scatter(
-        0, i[:, None], x, reduce="multiply"
-    ),
+    "scatter, multiplied": lambda x, i: x.scatter(0, i[:, None], x, reduce="multiply"),
     "scatter_add": lambda x, i: x.scatter_add(0, i[:, None], x),
     "scatter_reduce": lambda x, i: x.scatter_reduce(0, i[:, None], x, "amax"),
     "scatter_reduce, mean": lambda x, i: x.scatter_reduce(
         0, i[:, None], x, "mean", include_self=False
     ),
     "index_add": lambda x, i: x.index_add(0, i, x[:2]),
-    "index_add, scaled": lambda x, i: x.t().contiguous().index_add(
-        -1, i, x.t()[:, :2], alpha=2
+    "index_add, scaled": lambda x, i: (
+        x.t().contiguous().index_add(-1, i, x.t()[:, :2], alpha=2)
     ),
     "index_add, in place": lambda x, i: x.clone().index_add_(0, i, x[:2]),
     "index_copy": lambda x, i: x.index_copy(0, i, x[:2]),
     "index_copy, in place": lambda x, i: x.clone().index_copy_(0, i, x[:2]),
-    "index_copy, columns": lambda x, i: x.t().contiguous().index_copy(
-        1, i, x.t()[:, :2]
+    "index_copy, columns": lambda x, i: (
+        x.t().contiguous().index_copy(1, i, x.t()[:, :2])
     ),
     "index_fill": lambda x, i: x.index_fill(0, i, 2.5),
     "index_fill, of a tensor": lambda x, i: x.index_fill(0, i, x[0, 0]),

@@ -6,7 +6,6 @@ import pytest
 import torch
 from checking import check
 
-
 FUNCTIONS = {
     "expanded": lambda x: (x + 1)[:, None].expand(-1, x.shape[0], -1),
     "expanded in front": lambda x: (x[0] * 2).expand(x.shape[0], -1),

@@ -107,7 +107,9 @@ COMBINED = {
 @pytest.mark.parametrize("name", COMBINED)
 def test_an_expression_of_many_symbols(name):
     def function(tensors):
-        return torch.zeros(COMBINED[name]([t.shape[0] for t in tensors])) + tensors[0][0]
+        return (
+            torch.zeros(COMBINED[name]([t.shape[0] for t in tensors])) + tensors[0][0]
+        )
 
     compiled = torch.compile(function, backend=anabranch.anabranch, dynamic=True)
     tensors = [torch.randn(i % 5 + 2) for i in range(250)]
