@@ -154,7 +154,9 @@ TEST(Codegen, ImpossibleCodeIsADiagnostic) {
 }
 
 TEST(Codegen, UnwritablePathIsAnError) {
-  llvm::Error error = native::linkKernels({}, "/no/such/folder/kernels.so");
+  llvm::Error error = native::linkKernels(
+      {}, llvm::cantFail(native::TargetInfo::get("host")).architecture(),
+      "/no/such/folder/kernels.so");
   EXPECT_TRUE(bool(error));
   llvm::consumeError(std::move(error));
 }

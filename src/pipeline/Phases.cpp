@@ -91,8 +91,8 @@ void addPasses(OpPassManager &module, Phase phase,
     // Each call is still one operation, so CSE finds equal calls.
     functions.addPass(createCSEPass());
     functions.addPass(createFoldBatchNormPass());
-    functions.addPass(
-        createMultiplyIntegersPass(target.has(native::Multiply::DotInt8)));
+    functions.addPass(createMultiplyIntegersPass(
+        target.isa().has(native::Multiply::DotInt8)));
     functions.addPass(createLowerAtenPass());
     // Attention that the attention kernel refuses becomes contractions and a
     // softmax.

@@ -282,7 +282,8 @@ Outcome Compilation::codegen() {
           llvm::sys::fs::createUniqueFile(output + ".%%%%%%%%.so", path))
     return fail("cannot write beside '" + output + "': " + error.message());
   kernels = path.str().str();
-  if (llvm::Error error = native::linkKernels(*objects, kernels))
+  if (llvm::Error error =
+          native::linkKernels(*objects, target.architecture(), kernels))
     return fail(llvm::toString(std::move(error)));
   return Outcome::Ok;
 }
@@ -313,7 +314,7 @@ Outcome Compilation::package() {
   contents.config = options.config;
   contents.hashFiles = false;
   if (!kernels.empty()) {
-    contents.targetCpu = "x86-64";
+    contents.targetCpu = target.architecture().name;
     contents.targetFeatures = featuresOf(target);
   }
   llvm::StringSet<> used;

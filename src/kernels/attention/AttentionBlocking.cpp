@@ -153,7 +153,7 @@ AttentionBlocking AttentionBlocking::choose(ir::AttentionOp op,
   bool isDouble = query.getElementType().isF64();
   chosen.element = isDouble ? b.getF64Type() : b.getF32Type();
   chosen.lanes = target.lanes(isDouble ? 64 : 32);
-  int64_t most = target.avx512 ? 4 : 2;
+  int64_t most = target.isa().vectorRegisters() > 16 ? 4 : 2;
   int64_t length = query.getShape().end()[-2];
   chosen.rows = 6;
   chosen.queries = fewQueries;
@@ -172,9 +172,9 @@ AttentionBlocking AttentionBlocking::choose(ir::AttentionOp op,
   int64_t vectors = llvm::divideCeil(valueSize, chosen.lanes);
   chosen.valueVectors = std::max<int64_t>(1, std::min(vectors, most));
   chosen.valueHead = llvm::alignTo(valueSize, chosen.valueColumns());
-  chosen.usesDots = target.avx512Bf16 && areAll<BFloat16Type>(op) &&
-                    target.rate(native::Multiply::DotBF16) >
-                        target.rate(native::Multiply::FmaF32);
+  chosen.usesDots =
+      areAll<BFloat16Type>(op) && target.rate(native::Multiply::DotBF16) >
+                                      target.rate(native::Multiply::FmaF32);
   if (chosen.usesDots)
     chosen.head = llvm::alignTo(chosen.head, perWord * chosen.lanes);
   chosen.isStreamed = length > 0 && length <= fewest &&
@@ -188,7 +188,8 @@ AttentionBlocking AttentionBlocking::choose(ir::AttentionOp op,
                                 chosen.keyColumns());
   }
   chosen.scoreRows = chosen.queries;
-  if (chosen.isStreamed || !target.amxBf16 || !target.avx512Bf16)
+  if (chosen.isStreamed || !target.isa().has(native::Multiply::AmxBF16) ||
+      !target.isa().roundsToBF16())
     return chosen;
   AttentionBlocking amx = chosen;
   if (areAll<Float32Type>(op))

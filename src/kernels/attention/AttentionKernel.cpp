@@ -53,8 +53,6 @@ static ir::AttentionOp findAttention(func::FuncOp kernel, std::string &why) {
 static std::optional<std::string> refusal(func::FuncOp kernel,
                                           const native::TargetInfo &target) {
   std::string why;
-  if (!target.fma)
-    return "the target has no fused multiply-add";
   ir::AttentionOp op = findAttention(kernel, why);
   if (!op)
     return why;

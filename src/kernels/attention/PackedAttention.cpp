@@ -75,8 +75,7 @@ void PackedAttention::multiply(const MicroKernel &kernel, func::FuncOp &block,
   int64_t rows = attention.blocking.rows, columns = kernel.columns();
   func::FuncOp source = attention.function.source;
   if (!block)
-    block =
-        kernel.create(lanes.builder, source, (source.getName() + suffix).str());
+    block = kernel.create(lanes, source, (source.getName() + suffix).str());
   Value rowCount =
       lanes.subIndex(attention.tile.queryEnd, attention.tile.firstQuery);
   MicroKernel::Arguments arguments;

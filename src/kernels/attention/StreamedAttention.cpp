@@ -162,7 +162,9 @@ void StreamedAttention::mix(const AttentionContext::RowBlock &,
                             const AttentionContext::KeyBlock &keys) {
   const AttentionBlocking &blocking = attention.blocking;
   // Registers hold so many vectors of sums, beside the values.
-  int64_t most = (attention.function.target.avx512 ? 24 : 8) * blocking.lanes;
+  constexpr int64_t otherRegisters = 8;
+  int64_t most =
+      (lanes.isa.vectorRegisters() - otherRegisters) * blocking.lanes;
   int64_t columns = std::min(blocking.valueHead, most);
   int64_t passes = llvm::divideCeil(blocking.rows, most / columns);
   int64_t rows = llvm::divideCeil(blocking.rows, passes);

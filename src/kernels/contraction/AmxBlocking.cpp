@@ -527,7 +527,7 @@ int64_t partsOf(const Contraction &contraction,
                 const native::TargetInfo &target) {
   MLIRContext *context = contraction.element.getContext();
   const auto &panels = contraction.right.panels;
-  if (!target.avx512Bf16 || contraction.right.isWindow ||
+  if (!target.isa().roundsToBF16() || contraction.right.isWindow ||
       (panels && (panels->width % lanes != 0 || panels->kPack != 1)))
     return 1;
   if (multiplies(contraction, Float32Type::get(context)))
@@ -539,11 +539,10 @@ int64_t partsOf(const Contraction &contraction,
 
 Words wordsOf(const Contraction &contraction,
               const native::TargetInfo &target) {
-  if (!target.avx512)
-    return {};
-  if (target.amxInt8 && contraction.multipliesInt8())
+  const native::Isa &isa = target.isa();
+  if (isa.has(native::Multiply::AmxInt8) && contraction.multipliesInt8())
     return {4, 1};
-  if (!target.amxBf16)
+  if (!isa.has(native::Multiply::AmxBF16))
     return {};
   if (multiplies(contraction,
                  BFloat16Type::get(contraction.element.getContext())))

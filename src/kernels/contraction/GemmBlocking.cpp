@@ -55,15 +55,18 @@ struct Wanted {
   int64_t registers = 16;
 };
 
-int64_t registersOf(const native::TargetInfo &target) {
-  return target.avx512 ? 32 : 16;
+/// Whether blocks of accumulators can be those of 32 registers.
+bool hasManyRegisters(const native::TargetInfo &target) {
+  return target.isa().vectorRegisters() > 16;
 }
 
 ArrayRef<BlockShape> shapesFor(const native::TargetInfo &target,
                                const GemmBlocking &blocking) {
   if (blocking.multipliesInt8() && blocking.int8.kind == Int8Dot::Kind::Widened)
-    return target.avx512 ? ArrayRef(wideWidened) : ArrayRef(narrowWidened);
-  return target.avx512 ? ArrayRef(wideShapes) : ArrayRef(narrowShapes);
+    return hasManyRegisters(target) ? ArrayRef(wideWidened)
+                                    : ArrayRef(narrowWidened);
+  return hasManyRegisters(target) ? ArrayRef(wideShapes)
+                                  : ArrayRef(narrowShapes);
 }
 
 Widening wideningOf(const Contraction &contraction,
@@ -179,8 +182,7 @@ int64_t choosePanelsPerTile(const Contraction &contraction,
 WordProduct::Pairs choosePairs(const Contraction &contraction,
                                const native::TargetInfo &target) {
   Type narrow = contraction.narrow();
-  if (!target.avx2 || !narrow || !narrow.isBF16() ||
-      !contraction.element.isF32())
+  if (!narrow || !narrow.isBF16() || !contraction.element.isF32())
     return WordProduct::Pairs::None;
   bool dots = target.rate(native::Multiply::DotBF16) >
               target.rate(native::Multiply::FmaF32);
@@ -199,7 +201,7 @@ void chooseWord(const Contraction &contraction,
   blocking.int8 = dotsOf(contraction, target);
   blocking.pairs = choosePairs(contraction, target);
   blocking.kPack = 1;
-  if (target.avx2 && contraction.multipliesInt8())
+  if (contraction.multipliesInt8())
     blocking.kPack = 4;
   else if (blocking.pairs != WordProduct::Pairs::None)
     blocking.kPack = 2;
@@ -329,7 +331,7 @@ Wanted wantedBlock(const Contraction &contraction,
   Wanted wanted{contraction.rowsTogether(),
                 contraction.knownSize(contraction.column), vectors};
   wanted.widening = wideningOf(contraction, blocking);
-  wanted.registers = registersOf(target);
+  wanted.registers = target.isa().vectorRegisters();
   return wanted;
 }
 
@@ -599,7 +601,7 @@ GemmBlocking GemmBlocking::chooseVectors(const Contraction &contraction,
   if (blocking.right == Right::RowDots) {
     int64_t most = contraction.isGrouped ? rowsOfGroupDots : *rows;
     blocking.rows = std::clamp<int64_t>(*rows, 1, std::max<int64_t>(most, 1));
-    blocking.vectors = target.avx512 ? 4 : 2;
+    blocking.vectors = hasManyRegisters(target) ? 4 : 2;
   }
   if (blocking.right == Right::RowSums) {
     if (target.halvesVectors() && liesInMemory(contraction, target) &&
@@ -637,19 +639,18 @@ std::optional<Panels> choosePanels(const Contraction &contraction,
   auto columns = contraction.knownSize(contraction.column);
   GemmBlocking blocking;
   chooseWord(contraction, target, blocking);
-  if (!target.fma || !columns ||
-      !isPackable(stored, contraction.element, blocking.kPack))
+  if (!columns || !isPackable(stored, contraction.element, blocking.kPack))
     return std::nullopt;
   int64_t lanes = target.lanes(contraction.element.getIntOrFloatBitWidth());
   Wanted wanted{std::nullopt, columns};
   if (purpose == PanelsFor::Rows)
     wanted.rows = contraction.knownSize(contraction.rows);
   wanted.widening = wideningOf(contraction, blocking);
-  wanted.registers = registersOf(target);
+  wanted.registers = target.isa().vectorRegisters();
   // AMX may read the panels of a product of few rows for one of more rows, two
   // vectors at a time. So the number of vectors must be even.
-  wanted.isEven =
-      target.amxInt8 && blocking.multipliesInt8() && *columns > lanes;
+  wanted.isEven = target.isa().has(native::Multiply::AmxInt8) &&
+                  blocking.multipliesInt8() && *columns > lanes;
   std::optional<BlockShape> shape =
       chooseShape(shapesFor(target, blocking), lanes, wanted);
   return Panels{shape->vectors * lanes, blocking.kPack};

@@ -24,7 +24,7 @@ constexpr int64_t farthestRows = 1024;
 constexpr int64_t patchesOfCache = 3;
 /// Measured cycles for each element of the vectors in which a window is copied
 /// whole; the share of their rate that products reach; and how much slower they
-/// read a patch in the 16 registers of 256 bits.
+/// read a patch in only 16 registers.
 constexpr double windowCycles = 0.31, usualShare = 0.6, slower = 0.05;
 
 /// Whether the kernel can read the windows, and all sizes are known.
@@ -58,7 +58,7 @@ bool pays(const Contraction &contraction, const native::TargetInfo &target,
   double products = double(*columns) * double(*depth) / usualShare /
                     target.rate(native::Multiply::FmaF32);
   double more = double(shape.columns) / double(shape.windowColumns) - 1 +
-                (target.avx512 ? 0 : slower);
+                (target.isa().vectorRegisters() > 16 ? 0 : slower);
   return copied * windowCycles > products * more;
 }
 

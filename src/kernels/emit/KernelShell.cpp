@@ -129,7 +129,7 @@ LogicalResult ShellEmitter::internal(const std::string &functionName,
     emitted.setArgAttr(i, "llvm.noalias", builder.getUnitAttr());
 
   Location loc = source.getLoc();
-  LaneBuilder lanes(builder, loc);
+  LaneBuilder lanes(builder, loc, shell.target.isa());
   bool checks = false;
   source.walk([&](ir::CheckOp) { checks = true; });
   Value zero = lanes.constant(builder.getI32IntegerAttr(0));
@@ -188,7 +188,7 @@ LogicalResult ShellEmitter::plan(
     llvm::function_ref<KernelShell::Plan(KernelFunction &)> body) {
   func::FuncOp emitted = create(name + "_plan", {pointer, pointer}, {});
   Location loc = source.getLoc();
-  LaneBuilder lanes(builder, loc);
+  LaneBuilder lanes(builder, loc, shell.target.isa());
   KernelFunction function(source, shell.target, lanes, emitted.getArgument(0));
   KernelShell::Plan plan = body(function);
   Value scratch = builder.create<LLVM::GEPOp>(
@@ -206,7 +206,7 @@ LogicalResult ShellEmitter::footprint(
   func::FuncOp emitted =
       create(name + "_footprint", {pointer, builder.getI64Type(), pointer}, {});
   Location loc = source.getLoc();
-  LaneBuilder lanes(builder, loc);
+  LaneBuilder lanes(builder, loc, shell.target.isa());
   KernelFunction function(source, shell.target, lanes, emitted.getArgument(0));
   Value zero = builder.create<LLVM::ZeroOp>(loc, pointer);
   function.setPointers(SmallVector<Value>(source.getNumArguments(), zero),

@@ -42,8 +42,9 @@ static std::optional<int64_t> constantOf(Value value) {
 // Scopes and sharing
 //===----------------------------------------------------------------------===//
 
-LaneBuilder::LaneBuilder(OpBuilder &builder, Location loc)
-    : builder(builder), loc(loc) {
+LaneBuilder::LaneBuilder(OpBuilder &builder, Location loc,
+                         const native::Isa &isa)
+    : builder(builder), loc(loc), isa(isa) {
   push();
 }
 

@@ -10,6 +10,7 @@
 #define ANABRANCH_KERNELS_EMIT_LANES_H
 
 #include "mlir/IR/Builders.h"
+#include "native/isa/Isa.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -65,10 +66,13 @@ mlir::Value castBits(LaneBuilder &lanes, mlir::Value value, mlir::Type element);
 /// inside a Scope end with it, so open a Scope for every region.
 class LaneBuilder {
 public:
-  LaneBuilder(mlir::OpBuilder &builder, mlir::Location loc);
+  LaneBuilder(mlir::OpBuilder &builder, mlir::Location loc,
+              const native::Isa &isa);
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
+  /// The instructions that the operations may become.
+  const native::Isa &isa;
 
   /// The number of lanes, and which of them are active: a vector<width x i1>,
   /// or null when all are. Always null for width 1.

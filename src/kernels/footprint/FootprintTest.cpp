@@ -365,7 +365,9 @@ TEST_F(PreciseFootprint, BlocksOfAProduct) {
 TEST_F(PreciseFootprint, PanelsOfAProduct) {
   // As many columns as the host's blocks have: then a tile reads whole panels.
   int columns =
-      llvm::cantFail(native::TargetInfo::get("host")).avx512 ? 64 : 16;
+      llvm::cantFail(native::TargetInfo::get("host")).isa().vectorBytes() == 64
+          ? 64
+          : 16;
   ASSERT_TRUE(compile(product(
       "panels", {"", 1, 40, 128, 70, "mk", "nk", "f32", false, columns})));
   ASSERT_EQ(subject->tiles % 2, 0);

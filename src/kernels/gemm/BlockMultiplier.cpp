@@ -87,7 +87,7 @@ void BlockMultiplier::call(func::FuncOp &function, int64_t vectors,
                            const MicroKernel::Arguments &arguments) {
   MicroKernel kernel = microKernel(vectors);
   if (!function)
-    function = kernel.create(lanes.builder, gemm.function.source,
+    function = kernel.create(lanes, gemm.function.source,
                              functionName() + suffix.str());
   kernel.call(lanes, function, arguments);
 }

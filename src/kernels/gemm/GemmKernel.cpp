@@ -14,8 +14,6 @@ namespace kernels {
 static std::optional<std::string> refusal(func::FuncOp kernel,
                                           const native::TargetInfo &target) {
   std::string why;
-  if (!target.fma)
-    return "the target has no fused multiply-add";
   if (!Contraction::find(kernel, why))
     return why;
   return std::nullopt;

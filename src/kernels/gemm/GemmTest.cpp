@@ -556,7 +556,7 @@ TEST(GemmBlocking, ReadsPanelsInPlace) {
       GemmBlocking blocking = ParsedCase(c).blocking(target);
       bool isBf16 = std::string(c.type) == "bf16";
       int64_t lanes =
-          target.vectorBytes / (std::string(c.type) == "f64" ? 8 : 4);
+          target.isa().vectorBytes() / (std::string(c.type) == "f64" ? 8 : 4);
       bool isDot = blocking.pairs == WordProduct::Pairs::Dot;
       // For many rows, panels are widened once.
       bool once = c.m > 96 && std::string(c.type) != "f32" && !isDot;

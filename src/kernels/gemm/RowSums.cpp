@@ -20,7 +20,7 @@ int64_t RowSums::sumElements(const GemmBlocking &blocking) {
 /// As many as leave half of the registers to vectors.
 int64_t RowSums::depthsAtOnce() const {
   constexpr int64_t most = 8;
-  int64_t factors = gemm.function.target.avx512 ? 16 : 8;
+  int64_t factors = lanes.isa.vectorRegisters() / 2;
   return std::clamp<int64_t>(factors / gemm.blocking.rows, 1, most);
 }
 

@@ -13,6 +13,8 @@ namespace kernels {
 
 namespace {
 
+using Reuse = native::Tiles::Reuse;
+
 constexpr int64_t rowBytes = AmxBlock::stepBytes; ///< of a register
 constexpr int64_t wordBytes = 4;
 
@@ -20,14 +22,10 @@ constexpr int64_t wordBytes = 4;
 // for the left operand, two for the right.
 constexpr int64_t firstSum = 0, firstLeft = 4, firstRight = 6;
 
-// The 64 bytes of configuration: the palette, then the bytes in a row of each
-// register, then its rows.
-constexpr int64_t bytesAt = 16, rowsAt = 48;
-
 } // namespace
 
 AmxBlock::AmxBlock(LaneBuilder &lanes, const AmxShape &shape, Value rows)
-    : lanes(lanes), shape(shape), upper(rows) {
+    : lanes(lanes), tiles(lanes.isa.tiles()), shape(shape), upper(rows) {
   if (shape.isTall) {
     // A register must have at least one row. So, for a single row, the lower
     // registers repeat it.
@@ -48,16 +46,6 @@ AmxBlock AmxBlock::withSums(int64_t stride) const {
   return other;
 }
 
-void AmxBlock::call(StringRef name, ValueRange operands) {
-  lanes.builder.create<LLVM::CallIntrinsicOp>(
-      lanes.loc, Type(), ("llvm.x86." + name).str(), operands);
-}
-
-/// The number of a register, as a constant: it is a part of the instruction.
-Value AmxBlock::number(int64_t value) {
-  return lanes.constant(lanes.builder.getI8IntegerAttr(value));
-}
-
 Value AmxBlock::move(Value pointer, Value bytes) {
   return lanes.builder.create<LLVM::GEPOp>(lanes.loc, pointer.getType(),
                                            lanes.builder.getI8Type(), pointer,
@@ -69,30 +57,17 @@ Value AmxBlock::move(Value pointer, int64_t bytes) {
 }
 
 void AmxBlock::configure() {
-  OpBuilder &b = lanes.builder;
-  auto bytes = VectorType::get({rowBytes}, b.getI8Type());
-  Value sizes = b.create<LLVM::AllocaOp>(
-      lanes.loc, LLVM::LLVMPointerType::get(b.getContext()), bytes,
-      lanes.i64(1), /*alignment=*/rowBytes);
-  b.create<LLVM::StoreOp>(
-      lanes.loc, lanes.constant(cast<TypedAttr>(b.getZeroAttr(bytes))), sizes);
-  auto set = [&](int64_t at, Type type, Value value) {
-    Value number = lanes.make<arith::IndexCastOp>(type, value);
-    b.create<LLVM::StoreOp>(lanes.loc, number, move(sizes, at), 1);
-  };
-  auto setSize = [&](int64_t reg, Value rows, int64_t bytes) {
-    set(bytesAt + 2 * reg, b.getI16Type(), lanes.index(bytes));
-    set(rowsAt + reg, b.getI8Type(), rows);
-  };
-  set(0, b.getI8Type(), lanes.index(1));
+  SmallVector<native::Tiles::Size> sizes;
   for (int64_t i = 0; i < (shape.isTall ? 2 : 1); ++i) {
-    setSize(firstLeft + i, i ? lower : upper, shape.stepWords * wordBytes);
+    Value rows = i ? lower : upper;
+    sizes.push_back({firstLeft + i, rows, shape.stepWords * wordBytes});
     for (int64_t j = 0; j < shape.vectors; ++j)
-      setSize(firstSum + 2 * i + j, i ? lower : upper, rowBytes);
+      sizes.push_back({firstSum + 2 * i + j, rows, rowBytes});
   }
+  Attribute words = lanes.builder.getIndexAttr(shape.stepWords);
   for (int64_t j = 0; j < shape.vectors; ++j)
-    setSize(firstRight + j, lanes.index(shape.stepWords), rowBytes);
-  call("ldtilecfg", {sizes});
+    sizes.push_back({firstRight + j, words, rowBytes});
+  tiles->configure(lanes.builder, lanes.loc, sizes);
 }
 
 void AmxBlock::forSums(Value sums,
@@ -110,7 +85,7 @@ void AmxBlock::start(Value sums, Value continues) {
       continues, {},
       [&] {
         forSums(sums, [&](int64_t reg, Value at) {
-          call("tileloadd64", {number(reg), at, sumStride});
+          load(reg, at, sumStride, /*isReused=*/true);
         });
         return SmallVector<Value>();
       },
@@ -123,64 +98,48 @@ void AmxBlock::start(Value sums, Value continues) {
 void AmxBlock::clear() {
   for (int64_t i = 0; i < (shape.isTall ? 2 : 1); ++i)
     for (int64_t j = 0; j < shape.vectors; ++j)
-      call("tilezero", {number(firstSum + 2 * i + j)});
-}
-
-static StringRef instructionOf(AmxShape::Product product) {
-  switch (product) {
-  case AmxShape::Product::BF16:
-    return "tdpbf16ps";
-  case AmxShape::Product::Int8:
-    return "tdpbssd";
-  case AmxShape::Product::LeftUnsigned:
-    return "tdpbusd";
-  case AmxShape::Product::RightUnsigned:
-    return "tdpbsud";
-  }
-  llvm_unreachable("all products have an instruction");
+      tiles->zero(lanes.builder, lanes.loc, firstSum + 2 * i + j);
 }
 
 void AmxBlock::multiply(int64_t left, int64_t right) {
-  call(instructionOf(shape.product),
-       {number(firstSum + 2 * left + right), number(firstLeft + left),
-        number(firstRight + right)});
+  tiles->dot(lanes.builder, lanes.loc, shape.product,
+             firstSum + 2 * left + right, firstLeft + left, firstRight + right);
 }
 
 /// An operand that is read again soon stays in the first-level cache; another
 /// one is marked as streaming. Each product follows the load that it waits for.
 void AmxBlock::addWords(Value left, Value leftStride, Value right) {
-  StringRef loadRight = shape.reusesRight ? "tileloadd64" : "tileloaddt164";
-  StringRef load = loadOfLeft();
-  call(load, {number(firstLeft), left, leftStride});
+  load(firstLeft, left, leftStride, shape.reusesLeft);
   for (int64_t j = 0; j < shape.vectors; ++j) {
-    call(loadRight,
-         {number(firstRight + j), move(right, j * rowBytes), rightStride});
+    load(firstRight + j, move(right, j * rowBytes), rightStride,
+         shape.reusesRight);
     multiply(0, j);
   }
   if (!shape.isTall)
     return;
   Value below = move(left, lanes.make<arith::MulIOp>(lowerFirst, leftStride));
-  call(load, {number(firstLeft + 1), below, leftStride});
+  load(firstLeft + 1, below, leftStride, shape.reusesLeft);
   for (int64_t j = 0; j < shape.vectors; ++j)
     multiply(1, j);
 }
 
-StringRef AmxBlock::loadOfLeft() const {
-  return shape.reusesLeft ? "tileloadd64" : "tileloaddt164";
+void AmxBlock::load(int64_t reg, Value pointer, Value stride, bool isReused) {
+  tiles->load(lanes.builder, lanes.loc, reg, pointer, stride,
+              isReused ? Reuse::Cached : Reuse::Streamed);
 }
 
 void AmxBlock::loadLeft(Value left, Value stride) {
-  call(loadOfLeft(), {number(firstLeft), left, stride});
+  load(firstLeft, left, stride, shape.reusesLeft);
   if (!shape.isTall)
     return;
   Value below = move(left, lanes.make<arith::MulIOp>(lowerFirst, stride));
-  call(loadOfLeft(), {number(firstLeft + 1), below, stride});
+  load(firstLeft + 1, below, stride, shape.reusesLeft);
 }
 
 void AmxBlock::loadRight(Value right) {
   for (int64_t j = 0; j < shape.vectors; ++j)
-    call("tileloadd64",
-         {number(firstRight + j), move(right, j * rowBytes), rightStride});
+    load(firstRight + j, move(right, j * rowBytes), rightStride,
+         /*isReused=*/true);
 }
 
 /// Each part of the left operand is loaded once. A part of the right one that
@@ -208,11 +167,11 @@ void AmxBlock::addParts(Value left, Value leftStride, Value right,
 
 void AmxBlock::store(Value sums) {
   forSums(sums, [&](int64_t reg, Value at) {
-    call("tilestored64", {number(reg), at, sumStride});
+    tiles->store(lanes.builder, lanes.loc, reg, at, sumStride);
   });
 }
 
-void AmxBlock::release() { call("tilerelease", {}); }
+void AmxBlock::release() { tiles->release(lanes.builder, lanes.loc); }
 
 } // namespace kernels
 } // namespace anabranch

@@ -24,8 +24,7 @@ namespace kernels {
 
 /// The properties that all blocks of a product share.
 struct AmxShape {
-  /// Of pairs of bf16, or of bytes: both signed, or one operand's unsigned.
-  enum class Product { BF16, Int8, LeftUnsigned, RightUnsigned };
+  using Product = native::Tiles::Product;
 
   Product product;
   int64_t vectors;   ///< of a block: 1 or 2
@@ -71,6 +70,7 @@ public:
 
 private:
   LaneBuilder &lanes;
+  const native::Tiles *tiles;
   AmxShape shape;
   /// Rows of the upper and of the lower registers, and the first of the latter.
   mlir::Value upper, lower, lowerFirst;
@@ -79,12 +79,11 @@ private:
   void configure();
   void forSums(mlir::Value sums,
                llvm::function_ref<void(int64_t reg, mlir::Value at)> action);
-  void call(llvm::StringRef name, mlir::ValueRange operands);
-  mlir::Value number(int64_t value);
   mlir::Value move(mlir::Value pointer, mlir::Value bytes);
   mlir::Value move(mlir::Value pointer, int64_t bytes);
   void multiply(int64_t left, int64_t right);
-  llvm::StringRef loadOfLeft() const;
+  void load(int64_t reg, mlir::Value pointer, mlir::Value stride,
+            bool isReused);
   void loadLeft(mlir::Value left, mlir::Value stride);
   void loadRight(mlir::Value right);
 };

@@ -49,7 +49,9 @@ std::vector<std::vector<float>> split(const std::vector<float> &floats,
   EXPECT_TRUE(parsed);
   parsed.function().getContext()->loadDialect<vector::VectorDialect>();
   OpBuilder builder(parsed.function().front().getTerminator());
-  LaneBuilder lanes(builder, builder.getUnknownLoc());
+  CodegenOptions options;
+  options.target = llvm::cantFail(native::TargetInfo::get(targetName));
+  LaneBuilder lanes(builder, builder.getUnknownLoc(), options.target.isa());
   SmallVector<LLVM::LoadOp> loads(
       parsed.function().front().getOps<LLVM::LoadOp>());
   LLVM::GEPOp to;
@@ -62,8 +64,6 @@ std::vector<std::vector<float>> split(const std::vector<float> &floats,
                                     ArrayRef<LLVM::GEPArg>{int32_t(i)});
     builder.create<LLVM::StoreOp>(lanes.loc, part, at, /*alignment=*/4);
   }
-  CodegenOptions options;
-  options.target = llvm::cantFail(native::TargetInfo::get(targetName));
   auto library = llvm::cantFail(KernelLibrary::load(parsed.module(), options));
   if (!options.target.runsHere())
     return {};

@@ -12,6 +12,8 @@ using namespace mlir;
 namespace anabranch {
 namespace kernels {
 
+using Signs = native::Isa::ByteSigns;
+
 /// The value 128 in each byte.
 constexpr int32_t signBits = static_cast<int32_t>(0x80808080U);
 
@@ -21,21 +23,13 @@ Int8Dot Int8Dot::of(const native::TargetInfo &target, bool leftIsUnsigned,
   dots.lanes = target.lanes(32);
   dots.leftIsUnsigned = leftIsUnsigned;
   dots.rightIsUnsigned = rightIsUnsigned;
-  if (!(target.avx512 ? target.avx512Vnni : target.avxVnni))
-    dots.kind = Kind::Widened;
-  else if (leftIsUnsigned || rightIsUnsigned)
-    dots.kind = Kind::Mixed;
-  else
-    dots.kind =
-        target.avxVnniInt8 && !target.avx512 ? Kind::Signed : Kind::Moved;
+  bool isMixed = leftIsUnsigned || rightIsUnsigned;
+  bool hasMixed = target.isa().hasByteDot(Signs::Mixed, dots.lanes);
+  if (!isMixed && target.isa().hasByteDot(Signs::Signed, dots.lanes))
+    dots.kind = Kind::Signed;
+  else if (hasMixed)
+    dots.kind = isMixed ? Kind::Mixed : Kind::Moved;
   return dots;
-}
-
-static Value callIntrinsic(LaneBuilder &builder, StringRef name, Type type,
-                           ValueRange operands) {
-  return builder.builder
-      .create<LLVM::CallIntrinsicOp>(builder.loc, type, name, operands)
-      .getResult(0);
 }
 
 Value Int8Dot::splat(LaneBuilder &builder, int32_t word) const {
@@ -79,15 +73,12 @@ Int8Dot::Factor Int8Dot::right(LaneBuilder &builder, Value words) const {
 
 Value Int8Dot::add(LaneBuilder &builder, Value sum, const Factor &left,
                    const Factor &right) const {
-  bool wide = lanes == 16;
-  Type type = sum.getType();
+  OpBuilder &b = builder.builder;
   switch (kind) {
   case Kind::Widened:
-    for (auto [a, b] : llvm::zip(left, right)) {
-      Value products = callIntrinsic(builder,
-                                     wide ? "llvm.x86.avx512.pmaddw.d.512"
-                                          : "llvm.x86.avx2.pmadd.wd",
-                                     type, {a, b});
+    for (auto [leftPart, rightPart] : llvm::zip(left, right)) {
+      Value products =
+          builder.isa.dotShorts(b, builder.loc, leftPart, rightPart);
       sum = builder.make<arith::AddIOp>(sum, products);
     }
     return sum;
@@ -96,14 +87,12 @@ Value Int8Dot::add(LaneBuilder &builder, Value sum, const Factor &left,
     // The unsigned bytes come first.
     Value first = leftIsUnsigned ? left[0] : right[0];
     Value second = leftIsUnsigned ? right[0] : left[0];
-    return callIntrinsic(builder,
-                         wide ? "llvm.x86.avx512.vpdpbusd.512"
-                              : "llvm.x86.avx512.vpdpbusd.256",
-                         type, {sum, first, second});
+    return builder.isa.dotBytes(b, builder.loc, Signs::Mixed, sum, first,
+                                second);
   }
   case Kind::Signed:
-    return callIntrinsic(builder, "llvm.x86.avx2.vpdpbssd.256", type,
-                         {sum, right[0], left[0]});
+    return builder.isa.dotBytes(b, builder.loc, Signs::Signed, sum, right[0],
+                                left[0]);
   }
   return sum;
 }

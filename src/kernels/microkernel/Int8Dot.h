@@ -16,14 +16,14 @@ namespace kernels {
 
 struct Int8Dot {
   enum class Kind {
-    /// vpmaddwd of the even bytes and of the odd ones, widened to 16 bits.
+    /// The even bytes and the odd ones are widened to 16 bits.
     Widened,
-    /// vpdpbusd of two signed operands. Its first factor is unsigned: the right
-    /// bytes plus 128. The sums of a row start at its zero-point compensation,
-    /// -128 times the sum of its left bytes.
+    /// Two signed operands, but the product's first factor is unsigned: the
+    /// right bytes plus 128. The sums of a row start at its zero-point
+    /// compensation, -128 times the sum of its left bytes.
     Moved,
-    Mixed,  ///< vpdpbusd of an unsigned and a signed operand
-    Signed, ///< vpdpbssd
+    Mixed,  ///< an unsigned and a signed operand
+    Signed, ///< two signed operands
   };
 
   Kind kind = Kind::Widened;

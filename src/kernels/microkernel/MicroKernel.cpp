@@ -36,8 +36,9 @@ Value move(LaneBuilder &lanes, Value pointer, Value bytes) {
 
 } // namespace
 
-func::FuncOp MicroKernel::create(OpBuilder &builder, Operation *where,
+func::FuncOp MicroKernel::create(LaneBuilder &lanes, Operation *where,
                                  StringRef name) const {
+  OpBuilder &builder = lanes.builder;
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPoint(where);
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
@@ -56,7 +57,7 @@ func::FuncOp MicroKernel::create(OpBuilder &builder, Operation *where,
   function.setArgAttr(leftPointers() + Sums, "llvm.noalias",
                       builder.getUnitAttr());
   builder.setInsertionPointToStart(function.addEntryBlock());
-  fill(builder, function);
+  fill(lanes, function);
   return function;
 }
 
@@ -261,10 +262,11 @@ void MicroKernel::addPart(LaneBuilder &inner, func::FuncOp function,
             inner.ifElse(adds, types, added, [&] { return part; }));
 }
 
-void MicroKernel::fill(OpBuilder &b, func::FuncOp function) const {
+void MicroKernel::fill(LaneBuilder &lanes, func::FuncOp function) const {
+  OpBuilder &b = lanes.builder;
   // The function needs a builder of its own, since it cannot use values of
   // other functions.
-  LaneBuilder inner(b, function.getLoc());
+  LaneBuilder inner(b, function.getLoc(), lanes.isa);
   Value words = function.getArgument(leftPointers() + Words);
   Value none = inner.index(0);
   Value end = inner.make<arith::IndexCastOp>(b.getIndexType(), words);

@@ -58,7 +58,7 @@ struct MicroKernel {
   int64_t columns() const { return lanes * vectors; }
 
   /// Writes the function before `where`.
-  mlir::func::FuncOp create(mlir::OpBuilder &builder, mlir::Operation *where,
+  mlir::func::FuncOp create(LaneBuilder &lanes, mlir::Operation *where,
                             llvm::StringRef name) const;
 
   struct Arguments {
@@ -80,7 +80,7 @@ private:
   }
   int64_t rightBytes() const;
   int64_t leftPointers() const { return isLeftInterleaved || runs ? 1 : rows; }
-  void fill(mlir::OpBuilder &builder, mlir::func::FuncOp function) const;
+  void fill(LaneBuilder &lanes, mlir::func::FuncOp function) const;
   /// The start values of the accumulators, one vector each.
   llvm::SmallVector<mlir::Value> startSums(LaneBuilder &inner,
                                            mlir::func::FuncOp function) const;

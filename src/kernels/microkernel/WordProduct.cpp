@@ -12,21 +12,6 @@ using namespace mlir;
 namespace anabranch {
 namespace kernels {
 
-/// sum + a.even * b.even + a.odd * b.odd.
-static Value addPairs(LaneBuilder &lanes, Value sum, Value a, Value b) {
-  auto type = cast<VectorType>(sum.getType());
-  Type pairs =
-      VectorType::get({2 * type.getNumElements()}, lanes.builder.getBF16Type());
-  auto asPairs = [&](Value value) -> Value {
-    return lanes.builder.create<LLVM::BitcastOp>(lanes.loc, pairs, value);
-  };
-  return lanes.builder
-      .create<LLVM::CallIntrinsicOp>(
-          lanes.loc, Type(type), StringRef("llvm.x86.avx512bf16.dpbf16ps.512"),
-          ValueRange{sum, asPairs(a), asPairs(b)})
-      .getResult(0);
-}
-
 /// The even and the odd bf16 of each word, as f32.
 static WordProduct::Factor splitPairs(LaneBuilder &lanes, Value words) {
   auto floats = cast<VectorType>(words.getType());
@@ -59,7 +44,7 @@ Value WordProduct::add(LaneBuilder &lanes, Value sum, const Factor &left,
   if (int8)
     return int8->add(lanes, sum, left, right);
   if (pairs == Pairs::Dot)
-    return addPairs(lanes, sum, left[0], right[0]);
+    return lanes.isa.dotBF16(lanes.builder, lanes.loc, sum, left[0], right[0]);
   if (isa<FloatType>(laneType(sum))) {
     for (auto [a, b] : llvm::zip_equal(left, right))
       sum = lanes.builder.create<vector::FMAOp>(lanes.loc, a, b, sum);

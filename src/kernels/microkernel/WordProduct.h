@@ -22,7 +22,7 @@ struct WordProduct {
   /// How words of two bf16 are multiplied, if words are pairs.
   enum class Pairs {
     None,
-    Dot,  ///< vdpbf16ps
+    Dot,  ///< one instruction adds both products
     Split ///< both are widened to f32, for two FMAs
   };
   Pairs pairs = Pairs::None;

@@ -180,7 +180,7 @@ static void widenCopies(const KernelModel &model, NestGroup &group,
 static constexpr int64_t vectorsAbreast = 4;
 /// With more operations than this, so many vectors would spill.
 static constexpr int64_t fewOperations = 4;
-/// The same for the 32 registers of AVX-512.
+/// The same for 32 registers.
 static constexpr int64_t fewOperationsOf32 = 24;
 
 /// Widens the vector to several native ones if the lanes are columns of a small
@@ -192,7 +192,8 @@ static void widenLanes(const KernelModel &model, NestGroup &group,
   auto size = model.knownSize(group, group.sharedLoops[group.laneLoop]);
   if (size && *size < vectorsAbreast * group.width)
     return;
-  int64_t most = target.avx512 ? fewOperationsOf32 : fewOperations;
+  int64_t most =
+      target.isa().vectorRegisters() > 16 ? fewOperationsOf32 : fewOperations;
   bool reduces = false;
   for (LoopNest *nest : group.nests) {
     if (nest->reads.operations > most || nest->reads.reads.size() > 2)
@@ -229,7 +230,7 @@ static int64_t nativeLanes(const NestGroup &group,
   int64_t width = target.lanes(widestElement(group));
   // Elements of fewer bytes than a lane fill no 512 bits.
   bool inHalves = target.halvesVectors() && onlyReadsMemory(group, target) &&
-                  narrowestRead(group) * width == target.vectorBytes;
+                  narrowestRead(group) * width == target.isa().vectorBytes();
   return inHalves ? width / 2 : width;
 }
 

@@ -292,7 +292,7 @@ TEST_P(ImagePatchTest, SumsAreAsExactAsOfF32) {
   std::string type = typeName;
   native::TargetInfo target =
       llvm::cantFail(native::TargetInfo::get(targetName));
-  bool hasAmx = target.amxBf16;
+  bool hasAmx = target.isa().has(native::Multiply::AmxBF16);
   // AMX then pays for images of any size, and so do patches for vectors.
   bool isVector = !hasAmx || (type == "f32" && !c.fillsRegisters());
   for (native::Multiply multiply :

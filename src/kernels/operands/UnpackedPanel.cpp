@@ -67,21 +67,15 @@ Value UnpackedPanel::number(Value bytes, int64_t depth,
 }
 
 /// Packs numbers of two depths as pairs of bf16.
-static Value makePairs(LaneBuilder &lanes, bool hasInstruction,
-                       ArrayRef<Value> numbers, Type type) {
+static Value makePairs(LaneBuilder &lanes, ArrayRef<Value> numbers, Type type) {
   OpBuilder &b = lanes.builder;
   int64_t width = cast<VectorType>(type).getNumElements();
   SmallVector<int64_t> order;
   for (int64_t i = 0; i < width; ++i)
     order.append({i, i + width});
   Value halves;
-  if (hasInstruction) {
-    auto both = VectorType::get({2 * width}, b.getBF16Type());
-    Value narrow = b.create<LLVM::CallIntrinsicOp>(
-                        lanes.loc, Type(both),
-                        StringRef("llvm.x86.avx512bf16.cvtne2ps2bf16.512"),
-                        ValueRange{numbers[1], numbers[0]})
-                       .getResult(0);
+  if (Value narrow =
+          lanes.isa.roundToBF16(b, lanes.loc, numbers[0], numbers[1])) {
     halves = lanes.make<LLVM::BitcastOp>(
         Type(VectorType::get({2 * width}, b.getI16Type())), narrow);
     halves = lanes.make<vector::ShuffleOp>(halves, halves, order);
@@ -110,10 +104,7 @@ void UnpackedPanel::storeWord(Value depth, const Columns &columns,
     }
     Value word = known.size() == 1
                      ? known[0]
-                     : makePairs(lanes,
-                                 gemm.function.target.avx512Bf16 &&
-                                     gemm.blocking.lanes == 16,
-                                 known, floats.vectorType());
+                     : makePairs(lanes, known, floats.vectorType());
     Value row = gemm.words(lanes.subIndex(depth, firstDepth));
     Value at = lanes.mulIndex(row, lanes.index(gemm.blocking.columns()));
     floats.store(word, panel, lanes.addIndex(at, lanes.index(columns.place)));

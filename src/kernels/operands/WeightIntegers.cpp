@@ -91,21 +91,17 @@ Value WeightIntegers::nibblePairs(Value low, Value high, int64_t shift) {
   Value index = lanes.make<arith::OrIOp>(
       lanes.make<arith::AndIOp>(high, splatBits(upperHalf)),
       lanes.make<arith::AndIOp>(low, splatBits(~upperHalf)));
-  Type halves = VectorType::get({entries}, lanes.builder.getI16Type());
-  Value found =
-      lanes.builder
-          .create<LLVM::CallIntrinsicOp>(
-              lanes.loc, halves, StringRef("llvm.x86.avx512.permvar.hi.512"),
-              ValueRange{lanes.constant(DenseElementsAttr::get(
-                             cast<ShapedType>(halves), ArrayRef(table))),
-                         lanes.make<LLVM::BitcastOp>(halves, index)})
-          .getResult(0);
+  auto halves = VectorType::get({entries}, lanes.builder.getI16Type());
+  Value found = lanes.isa.lookup(
+      lanes.builder, lanes.loc, DenseElementsAttr::get(halves, ArrayRef(table)),
+      lanes.make<LLVM::BitcastOp>(Type(halves), index));
   return lanes.make<LLVM::BitcastOp>(floats.vectorType(), found);
 }
 
 Value WeightIntegers::pairs(Value low, Value high, int64_t depth) {
-  constexpr int64_t tableLanes = 16;
-  if (weight.layout.bits == 4 && gemm.blocking.lanes == tableLanes)
+  Type halves =
+      VectorType::get({2 * gemm.blocking.lanes}, lanes.builder.getI16Type());
+  if (weight.layout.bits == 4 && lanes.isa.hasLookup(halves))
     return nibblePairs(low, high, shiftOf(depth));
   return splitToParts(lanes, number(low, depth), number(high, depth), 1)[0];
 }

@@ -16,19 +16,8 @@ constexpr int64_t rowBytes = 64, registerBytes = 1024, columnRegisters = 4;
 // The registers: sums of four times 16 columns, the digits, and the weight
 // twice, so that one is loaded while the other is multiplied.
 constexpr int64_t firstSum = 0, left = 4, firstRight = 5, rights = 2;
-// Offsets in the 64 bytes of configuration: bytes in a row of each register,
-// and its rows.
-constexpr int64_t bytesAt = 16, rowsAt = 48;
 
-void call(LaneBuilder &lanes, StringRef name, ValueRange operands) {
-  lanes.builder.create<LLVM::CallIntrinsicOp>(
-      lanes.loc, Type(), ("llvm.x86." + name).str(), operands);
-}
-
-/// The number of a register, as a constant: it is a part of the instruction.
-Value number(LaneBuilder &lanes, int64_t value) {
-  return lanes.constant(lanes.builder.getI8IntegerAttr(value));
-}
+using Reuse = native::Tiles::Reuse;
 
 Value allocate(LaneBuilder &lanes, int64_t bytes) {
   OpBuilder &b = lanes.builder;
@@ -45,26 +34,15 @@ int64_t QuantizedAmxKernel::stepsAtOnce() const {
 
 void QuantizedAmxKernel::configure(LaneBuilder &lanes) {
   OpBuilder &b = lanes.builder;
-  SmallVector<int8_t> values(rowBytes, 0);
-  values[0] = 1;
-  auto set = [&](int64_t reg, int64_t width, int64_t rows) {
-    values[bytesAt + 2 * reg] = static_cast<int8_t>(width);
-    values[rowsAt + reg] = static_cast<int8_t>(rows);
-  };
   int64_t depths = blocking.amxDepths();
-  int64_t rows = blocking.rows * blocking.digits.count;
+  Attribute rows = b.getIndexAttr(blocking.rows * blocking.digits.count);
+  SmallVector<native::Tiles::Size> sizes;
   for (int64_t i = 0; i < columnRegisters; ++i)
-    set(firstSum + i, rowBytes, rows);
-  set(left, depths, rows);
+    sizes.push_back({firstSum + i, rows, rowBytes});
+  sizes.push_back({left, rows, depths});
   for (int64_t i = 0; i < rights; ++i)
-    set(firstRight + i, rowBytes, depths / 4);
-  Value sizes = allocate(lanes, rowBytes);
-  auto bytes = VectorType::get({rowBytes}, b.getI8Type());
-  b.create<LLVM::StoreOp>(
-      lanes.loc,
-      lanes.constant(DenseElementsAttr::get(bytes, ArrayRef<int8_t>(values))),
-      sizes);
-  call(lanes, "ldtilecfg", {sizes});
+    sizes.push_back({firstRight + i, b.getIndexAttr(depths / 4), rowBytes});
+  lanes.isa.tiles()->configure(b, lanes.loc, sizes);
 }
 
 void QuantizedAmxKernel::fill(LaneBuilder &lanes) {
@@ -81,13 +59,13 @@ void QuantizedAmxKernel::fill(LaneBuilder &lanes) {
   lanes.loop(lanes.index(0), lanes.index(context.blocks()), 1,
              [&](Value block) {
                for (int64_t i = 0; i < columnRegisters; ++i)
-                 call(lanes, "tilezero", {number(lanes, firstSum + i)});
+                 lanes.isa.tiles()->zero(b, lanes.loc, firstSum + i);
                auto [first, end] = stepsOf(lanes, block);
                lanes.loop(first, end, stepsAtOnce(),
                           [&](Value step) { addSteps(lanes, step); });
                scaleSums(lanes, block);
              });
-  call(lanes, "tilerelease", {});
+  lanes.isa.tiles()->release(b, lanes.loc);
 }
 
 /// The low nibbles of each step are a row of the register, the high ones the
@@ -118,10 +96,10 @@ void QuantizedAmxKernel::addSteps(LaneBuilder &lanes, Value step) {
   for (int64_t i = 0; fetches && i < stepsAtOnce(); ++i)
     fetch(lanes, lanes.addIndex(line, lanes.index(i * panelBytes)));
   Value depth = lanes.mulIndex(step, lanes.index(layout.stepDepths()));
-  call(lanes, "tileloadd64",
-       {number(lanes, left),
-        bytesBehind(lanes, function.getArgument(Digits), depth),
-        lanes.i64(context.digitBytes())});
+  const native::Tiles &tiles = *lanes.isa.tiles();
+  tiles.load(lanes.builder, lanes.loc, left,
+             bytesBehind(lanes, function.getArgument(Digits), depth),
+             lanes.i64(context.digitBytes()), Reuse::Cached);
   bool isSpread = layout.bits == 4;
   for (int64_t i = 0; i < columnRegisters; ++i) {
     if (isSpread)
@@ -130,12 +108,12 @@ void QuantizedAmxKernel::addSteps(LaneBuilder &lanes, Value step) {
         isSpread ? bytesBehind(lanes, spread, lanes.index(i * registerBytes))
                  : bytesBehind(lanes, function.getArgument(Packed),
                                lanes.addIndex(line, lanes.index(i * rowBytes)));
-    Value right = number(lanes, firstRight + i % rights);
-    call(lanes, "tileloadd64",
-         {right, from, lanes.i64(isSpread ? rowBytes : panelBytes)});
-    // Multiplies signed digits by unsigned integers.
-    call(lanes, "tdpbsud",
-         {number(lanes, firstSum + i), number(lanes, left), right});
+    int64_t right = firstRight + i % rights;
+    tiles.load(lanes.builder, lanes.loc, right, from,
+               lanes.i64(isSpread ? rowBytes : panelBytes), Reuse::Cached);
+    // The digits are signed, the integers unsigned.
+    tiles.dot(lanes.builder, lanes.loc, native::Tiles::Product::RightUnsigned,
+              firstSum + i, left, right);
   }
 }
 
@@ -146,10 +124,10 @@ void QuantizedAmxKernel::scaleSums(LaneBuilder &lanes, Value block) {
   auto floats = VectorType::get({blocking.lanes}, b.getF32Type());
   int64_t count = blocking.digits.count;
   for (int64_t i = 0; i < columnRegisters; ++i)
-    call(lanes, "tilestored64",
-         {number(lanes, firstSum + i),
-          bytesBehind(lanes, sums, lanes.index(i * registerBytes)),
-          lanes.i64(rowBytes)});
+    lanes.isa.tiles()->store(
+        b, lanes.loc, firstSum + i,
+        bytesBehind(lanes, sums, lanes.index(i * registerBytes)),
+        lanes.i64(rowBytes));
   for (int64_t i = 0; i < columnRegisters; ++i) {
     Parameters columns = parameters(lanes, block, i);
     for (int64_t row = 0; row < blocking.rows; ++row) {

@@ -16,7 +16,7 @@ using ir::QuantizedWeight;
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 bool hasDots(const native::TargetInfo &target) {
-  return target.has(native::Multiply::DotInt8);
+  return target.isa().has(native::Multiply::DotInt8);
 }
 
 bool readsBytes(const QuantizedOperand &weight) {
@@ -34,7 +34,7 @@ bool hasFewRows(const Contraction &contraction) {
 }
 
 /// As many digits as the left operand's type has precision, or as the weight's
-/// mark allows. vpmaddwd multiplies 16 bits as fast as 8.
+/// mark allows. Widened bytes cost as much as 16 bits.
 DigitFormat chooseDigits(const Contraction &contraction,
                          const QuantizedOperand &weight,
                          const native::TargetInfo &target) {
@@ -63,8 +63,9 @@ int64_t chooseDepth(const QuantizedOperand &weight) {
 /// If there is one digit, a vector of the weight is used by more rows.
 void chooseBlock(QuantizedBlocking &blocking, int64_t rows,
                  const native::TargetInfo &target) {
-  int64_t most = (target.avx512 ? 24 : 10) / blocking.digits.count;
-  int64_t mostRows = target.avx512 ? 8 : 4;
+  bool hasManyRegisters = target.isa().vectorRegisters() > 16;
+  int64_t most = (hasManyRegisters ? 24 : 10) / blocking.digits.count;
+  int64_t mostRows = hasManyRegisters ? 8 : 4;
   if (blocking.hasOwnDigits)
     mostRows = most / 2;
   int64_t blocks = ceilDiv(rows, std::min(most, mostRows));
@@ -80,7 +81,8 @@ void chooseAmx(QuantizedBlocking &blocking, const QuantizedOperand &weight,
                int64_t rows, const native::TargetInfo &target) {
   constexpr int64_t rowsToGain = 3, registerRows = 16;
   blocking.usesAmx =
-      target.amxInt8 && blocking.dots && rows >= rowsToGain &&
+      target.isa().has(native::Multiply::AmxInt8) && blocking.dots &&
+      rows >= rowsToGain &&
       QuantizedWeight::paddedDepths(weight.depths) % blocking.amxDepths() == 0;
   if (!blocking.usesAmx)
     return;
@@ -173,8 +175,7 @@ bool hasQuantizedRows(const Contraction &contraction,
 
 bool wantsQuantizedWeight(const Contraction &contraction,
                           const native::TargetInfo &target) {
-  return target.avx2 && target.fma && contraction.element.isF32() &&
-         contraction.batch.empty();
+  return contraction.element.isF32() && contraction.batch.empty();
 }
 
 } // namespace kernels

@@ -33,7 +33,8 @@ struct QuantizedBlocking {
   int64_t vectors; ///< of a block, side by side
   int64_t depth;   ///< depths that share a scale of the left operand
   DigitFormat digits;
-  /// vpdpbusd multiplies the digits; otherwise vpmaddwd does.
+  /// One instruction multiplies the bytes of a word; otherwise digits have 16
+  /// bits.
   bool dots;
   /// AMX registers hold the sums of all columns of a panel.
   bool usesAmx = false;

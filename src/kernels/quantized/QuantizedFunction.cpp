@@ -38,7 +38,7 @@ func::FuncOp QuantizedFunction::create(OpBuilder &builder, Operation *where,
   {
     // The function needs a builder of its own, since it cannot use values of
     // other functions.
-    LaneBuilder lanes(builder, function.getLoc());
+    LaneBuilder lanes(builder, function.getLoc(), context.gemm.lanes.isa);
     fill(lanes);
   }
   builder.create<func::ReturnOp>(where->getLoc());

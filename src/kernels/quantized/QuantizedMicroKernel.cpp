@@ -11,16 +11,6 @@ using namespace mlir;
 
 namespace anabranch {
 namespace kernels {
-namespace {
-
-Value callIntrinsic(LaneBuilder &lanes, StringRef name, Type type,
-                    ValueRange operands) {
-  return lanes.builder
-      .create<LLVM::CallIntrinsicOp>(lanes.loc, type, name, operands)
-      .getResult(0);
-}
-
-} // namespace
 
 void QuantizedMicroKernel::fill(LaneBuilder &lanes) {
   OpBuilder &b = lanes.builder;
@@ -78,7 +68,7 @@ QuantizedMicroKernel::Factor QuantizedMicroKernel::widen(LaneBuilder &lanes,
 
 Value QuantizedMicroKernel::multiply(LaneBuilder &lanes, Value sum,
                                      const Factor &weight, Value at) {
-  bool wide = blocking.lanes == 16;
+  OpBuilder &b = lanes.builder;
   Type type = sum.getType(), i32 = lanes.builder.getI32Type();
   auto pairs =
       VectorType::get({2 * blocking.lanes}, lanes.builder.getI16Type());
@@ -87,16 +77,12 @@ Value QuantizedMicroKernel::multiply(LaneBuilder &lanes, Value sum,
     Value digits =
         lanes.make<vector::BroadcastOp>(type, load(lanes, Digits, from, i32));
     if (blocking.dots) {
-      sum = callIntrinsic(lanes,
-                          wide ? "llvm.x86.avx512.vpdpbusd.512"
-                               : "llvm.x86.avx512.vpdpbusd.256",
-                          type, {sum, part, digits});
+      sum = lanes.isa.dotBytes(b, lanes.loc, native::Isa::ByteSigns::Mixed, sum,
+                               part, digits);
       continue;
     }
     Value words = lanes.make<LLVM::BitcastOp>(Type(pairs), digits);
-    Value products = callIntrinsic(
-        lanes, wide ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd",
-        type, {part, words});
+    Value products = lanes.isa.dotShorts(b, lanes.loc, part, words);
     sum = lanes.make<arith::AddIOp>(sum, products);
   }
   return sum;

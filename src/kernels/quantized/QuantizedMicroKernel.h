@@ -9,7 +9,7 @@
 namespace anabranch {
 namespace kernels {
 
-/// Accumulates in vector registers, by vpdpbusd or vpmaddwd.
+/// Accumulates in vector registers.
 class QuantizedMicroKernel final : public QuantizedFunction {
 public:
   using QuantizedFunction::QuantizedFunction;

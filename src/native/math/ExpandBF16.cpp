@@ -131,20 +131,11 @@ private:
 
   Value roundByInstruction() {
     auto function = op->getParentOfType<func::FuncOp>();
-    auto vector = dyn_cast<VectorType>(wide);
-    int64_t lanes = vector ? vector.getNumElements() : 1;
-    if (!target.avx512Bf16 || !function || !function->hasAttr(flushes) ||
-        (lanes != 8 && lanes != 16))
+    if (!function || !function->hasAttr(flushes))
       return Value();
-    StringRef name = lanes == 16 ? "llvm.x86.avx512bf16.cvtneps2bf16.512"
-                                 : "llvm.x86.avx512bf16.cvtneps2bf16.256";
     Value narrow =
-        builder
-            .create<LLVM::CallIntrinsicOp>(
-                op->getLoc(), math.withElement(builder.getBF16Type()), name,
-                op->getOperand(0))
-            .getResult(0);
-    return asIntegers(narrow);
+        target.isa().roundToBF16(builder, op->getLoc(), op->getOperand(0));
+    return narrow ? asIntegers(narrow) : Value();
   }
 
   Value roundExactly() {

@@ -15,7 +15,7 @@ namespace anabranch {
 namespace native {
 
 /// Allows the function to round f32 below 2^-126 to zero of bf16.
-/// vcvtneps2bf16 does, and takes the place of the seven instructions of exact
+/// Instructions do, and one takes the place of the seven instructions of exact
 /// rounding.
 void allowFlushingBF16(mlir::func::FuncOp function);
 

@@ -119,17 +119,14 @@ Value ByteDot::addSingly() {
 Value ByteDot::expand(const TargetInfo &target) {
   auto vector = dyn_cast<VectorType>(op.getType());
   int64_t count = vector ? vector.getNumElements() : 1;
-  bool isWide = count == 16 && target.avx512Vnni;
-  bool isHalf = count == 8 && (target.avx512Vnni || target.avxVnni);
-  if (!isWide && !isHalf)
+  if (!target.isa().hasByteDot(Isa::ByteSigns::Mixed, count))
     return addSingly();
   Value words = joinBytes(count), weights = op.getWeights();
   // The unsigned bytes come first.
   if (op.getUnsignedWeights())
     std::swap(words, weights);
-  StringRef name =
-      isWide ? "llvm.x86.avx512.vpdpbusd.512" : "llvm.x86.avx512.vpdpbusd.256";
-  return callIntrinsic(b, name, op.getType(), {op.getSum(), words, weights});
+  return target.isa().dotBytes(b, op.getLoc(), Isa::ByteSigns::Mixed,
+                               op.getSum(), words, weights);
 }
 
 } // namespace

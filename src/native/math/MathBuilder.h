@@ -9,9 +9,7 @@
 #define ANABRANCH_NATIVE_MATH_MATHBUILDER_H
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -175,32 +173,20 @@ public:
 
   /// Whether the processor has instructions for scale() and lookup() on this
   /// type.
-  bool hasScale() const { return hasNativeVectors(); }
-  bool hasLookup() const { return hasNativeVectors(); }
+  bool hasScale() const { return target.isa().hasScale(type); }
+  bool hasLookup() const { return target.isa().hasLookup(type); }
 
   /// a * 2^n for integral n, rounded once.
   Value scale(Value a, Value n) const {
-    Value all = constant(builder.getI16IntegerAttr(-1));
-    Value currentRounding = constant(builder.getI32IntegerAttr(4));
-    return byNativeVectors({a, n}, [&](mlir::ValueRange parts) {
-      return intrinsic("llvm.x86.avx512.mask.scalef.ps.512", parts[0].getType(),
-                       {parts[0], parts[1], parts[0], all, currentRounding});
-    });
+    return target.isa().scale(builder, loc, a, n);
   }
   /// table[low bits of `index`], for each lane.
-  Value lookup(const float (&table)[16], Value index) const {
-    Value entries = nativeVector(table);
-    return byNativeVectors({index}, [&](mlir::ValueRange parts) {
-      return intrinsic("llvm.x86.avx512.permvar.sf.512", entries.getType(),
-                       {entries, parts[0]});
-    });
-  }
-  Value lookup(const float (&table)[32], Value index) const {
-    Value low = nativeVector(table), high = nativeVector(table + 16);
-    return byNativeVectors({index}, [&](mlir::ValueRange parts) {
-      return intrinsic("llvm.x86.avx512.vpermi2var.ps.512", low.getType(),
-                       {low, parts[0], high});
-    });
+  template <size_t N> Value lookup(const float (&table)[N], Value index) const {
+    auto shape = mlir::VectorType::get({N}, builder.getF32Type());
+    return target.isa().lookup(
+        builder, loc,
+        mlir::DenseElementsAttr::get(shape, llvm::ArrayRef<float>(table)),
+        index);
   }
   /// c[0] + x (c[1] + x (c[2] + ...)), where the index of each lane chooses its
   /// coefficients.
@@ -219,48 +205,6 @@ public:
   }
 
 private:
-  static constexpr int64_t nativeLanes = 16; ///< of AVX-512
-
-  /// Whether vectors of this type fill one or several AVX-512 registers.
-  bool hasNativeVectors() const {
-    auto vector = mlir::dyn_cast<mlir::VectorType>(type);
-    return target.avx512 && vector && vector.getElementType().isF32() &&
-           vector.getNumElements() % nativeLanes == 0;
-  }
-  Value nativeVector(const float *values) const {
-    auto shape = mlir::VectorType::get({nativeLanes}, builder.getF32Type());
-    return constant(mlir::DenseElementsAttr::get(
-        shape, llvm::ArrayRef<float>(values, nativeLanes)));
-  }
-  Value intrinsic(llvm::StringRef name, mlir::Type result,
-                  mlir::ValueRange operands) const {
-    return builder
-        .create<mlir::LLVM::CallIntrinsicOp>(
-            loc, result, builder.getStringAttr(name), operands)
-        .getResult(0);
-  }
-  /// Calls `body` for each native vector of the operands, and joins the
-  /// results.
-  Value
-  byNativeVectors(mlir::ValueRange operands,
-                  llvm::function_ref<Value(mlir::ValueRange)> body) const {
-    auto whole = mlir::cast<mlir::VectorType>(type);
-    if (whole.getNumElements() == nativeLanes)
-      return body(operands);
-    Value result = number(0);
-    for (int64_t at = 0; at < whole.getNumElements(); at += nativeLanes) {
-      llvm::SmallVector<Value> parts;
-      for (Value operand : operands)
-        parts.push_back(builder.create<mlir::vector::ExtractStridedSliceOp>(
-            loc, operand, at, nativeLanes, 1));
-      result = builder.create<mlir::vector::InsertStridedSliceOp>(
-          loc, body(parts), result, at, 1);
-    }
-    return result;
-  }
-  Value constant(mlir::TypedAttr attr) const {
-    return builder.create<mlir::arith::ConstantOp>(loc, attr);
-  }
   template <typename Op, typename... Args> Value op(Args... args) const {
     return builder.createOrFold<Op>(loc, args...);
   }

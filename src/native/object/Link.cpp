@@ -11,6 +11,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <map>
 #include <mutex>
 #include <pthread.h>
 #include <unistd.h>
@@ -115,11 +116,14 @@ Error runLinker(ArrayRef<std::string> arguments) {
 
 /// The bytes of an empty library with libm's name. It makes lld record the
 /// dependency, whether or not the machine has libm's development files. It is
-/// made once, from an empty linker script, since lld needs an input.
-Expected<StringRef> emptyLibm(TemporaryFiles &files) {
+/// made once for each architecture, from an empty linker script, since lld
+/// needs an input.
+Expected<StringRef> emptyLibm(const Architecture &architecture,
+                              TemporaryFiles &files) {
   static std::mutex mutex;
-  static std::string bytes;
+  static std::map<const Architecture *, std::string> made;
   std::lock_guard<std::mutex> lock(mutex);
+  std::string &bytes = made[&architecture];
   if (!bytes.empty())
     return bytes;
   StringRef script = "GROUP()";
@@ -130,8 +134,8 @@ Expected<StringRef> emptyLibm(TemporaryFiles &files) {
   Expected<std::string> library = files.reserve("libm");
   if (!library)
     return library.takeError();
-  if (Error error = runLinker(
-          {"-m", "elf_x86_64", "-soname", "libm.so.6", "-o", *library, *empty}))
+  if (Error error = runLinker({"-m", architecture.emulation, "-soname",
+                               "libm.so.6", "-o", *library, *empty}))
     return error;
   auto buffer = MemoryBuffer::getFile(*library);
   if (!buffer)
@@ -170,9 +174,10 @@ Error addNames(const KernelObject &kernel,
 
 } // namespace
 
-Error linkKernels(ArrayRef<KernelObject> objects, StringRef path) {
+Error linkKernels(ArrayRef<KernelObject> objects,
+                  const Architecture &architecture, StringRef path) {
   TemporaryFiles files(path);
-  Expected<StringRef> stub = emptyLibm(files);
+  Expected<StringRef> stub = emptyLibm(architecture, files);
   if (!stub)
     return stub.takeError();
   Expected<std::string> libm =
@@ -180,8 +185,8 @@ Error linkKernels(ArrayRef<KernelObject> objects, StringRef path) {
   if (!libm)
     return libm.takeError();
 
-  std::vector<std::string> arguments = {"-m", "elf_x86_64", "-o", path.str(),
-                                        *libm};
+  std::vector<std::string> arguments = {"-m", architecture.emulation, "-o",
+                                        path.str(), *libm};
   StringSet<> linked; // equal kernels share one object
   for (const KernelObject &object : objects) {
     if (!object.symbol.empty())

@@ -43,7 +43,7 @@ std::string describe(const TargetInfo &target) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   stream << target.triple << ' ' << target.cpu << ' ' << target.features << ' '
-         << target.vectorBytes;
+         << target.isa().vectorBytes();
   const machine::CpuModel &model = target.model;
   for (double rate : model.rates)
     stream << ' ' << rate;

@@ -7,6 +7,7 @@
 #define ANABRANCH_NATIVE_TARGET_TARGET_H
 
 #include "machine/processor/CpuModel.h"
+#include "native/isa/Architecture.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
@@ -21,50 +22,37 @@ class TargetMachine;
 namespace anabranch {
 namespace native {
 
-using machine::Multiply;
-
 /// Everything that the kernel choices and LLVM need to know about a processor.
 struct TargetInfo {
-  std::string name;     ///< "host", "avx2", "avx512", ...
+  std::string name;     ///< "host", "portable", "avx2", ...
   std::string triple;   ///< LLVM's
   std::string cpu;      ///< LLVM's name of the processor
   std::string features; ///< LLVM's "+avx2,+fma,..."
-
-  /// Bytes of a native vector register.
-  unsigned vectorBytes = 16;
-  bool avx2 = false;
-  bool fma = false;
-  bool f16c = false;
-  bool avx512 = false; ///< F, BW, DQ and VL together
-  bool avx512Vnni = false;
-  bool avxVnni = false;     ///< the same for 256 bits, without AVX-512
-  bool avxVnniInt8 = false; ///< with two signed operands
-  bool avx512Bf16 = false;
-  bool avx512Fp16 = false;
-  bool amxInt8 = false;
-  bool amxBf16 = false;
 
   /// Rates and caches of a core, by which the compiler chooses between
   /// instructions.
   machine::CpuModel model;
 
-  /// Lanes of a native vector with elements of `bits` bits.
-  unsigned lanes(unsigned bits) const { return vectorBytes * 8 / bits; }
+  const Architecture &architecture() const { return *family; }
+  const Isa &isa() const { return *instructions; }
 
-  /// Whether the target has the instruction; and how many multiply-adds of it a
-  /// core does in a cycle, or 0 if it lacks it.
-  bool has(Multiply multiply) const;
+  /// Lanes of a native vector with elements of `bits` bits.
+  unsigned lanes(unsigned bits) const { return isa().vectorBytes() * 8 / bits; }
+
+  /// How many multiply-adds of the instruction a core does in a cycle, or 0 if
+  /// it lacks it.
   double rate(Multiply multiply) const;
 
   /// Whether the processor runs instructions of 512 bits as two halves, as Zen
   /// 4 does. Its prefetch follows loads of 256 bits further: a sum from memory
   /// is a fifth faster with them.
   bool halvesVectors() const {
-    return avx512 && rate(Multiply::FmaF32) <= lanes(32);
+    return isa().vectorBytes() == 64 && rate(Multiply::FmaF32) <= lanes(32);
   }
 
-  /// The target of this name. "host" is this machine with all its features. The
-  /// others are fixed: they compile the same code on every machine.
+  /// The target of this name. "host" is this machine with all its features.
+  /// "portable" is any processor of this machine's architecture. The others are
+  /// fixed: they compile the same code on every machine.
   static llvm::Expected<TargetInfo> get(llvm::StringRef name = "host");
 
   /// True if this machine can execute code made for the target.
@@ -74,6 +62,13 @@ struct TargetInfo {
   /// needs its own.
   llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
   createTargetMachine() const;
+
+private:
+  const Architecture *family = nullptr;
+  std::shared_ptr<const Isa> instructions;
+
+  void setFamily(const Architecture &architecture);
+  void describeHost();
 };
 
 } // namespace native

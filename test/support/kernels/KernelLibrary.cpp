@@ -37,7 +37,8 @@ Expected<KernelLibrary> KernelLibrary::load(mlir::ModuleOp module,
   FileRemover remover(path);
   KernelLibrary library;
   library.compiled = std::move(*objects);
-  Error linked = linkKernels(library.compiled, path);
+  Error linked =
+      linkKernels(library.compiled, options.target.architecture(), path);
   if (!linked)
     library.handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (linked)
