@@ -391,8 +391,8 @@ Value LaneBuilder::vector(Lanes lanes) {
 }
 
 Lanes LaneBuilder::wrap(Value value) const {
-  return isa<VectorType>(value.getType()) ? Lanes::varying(value)
-                                          : Lanes::uniform(value);
+  return mlir::isa<VectorType>(value.getType()) ? Lanes::varying(value)
+                                                : Lanes::uniform(value);
 }
 
 Value LaneBuilder::prefixMask(Value count) {
