@@ -204,7 +204,7 @@ TEST_P(EmitKernelTest, HalvesAreComputedAndReadAsBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, EmitKernelTest,
-                         testing::Values("host", "avx2", "avx512",
+                         testing::Values("portable", "host", "avx2", "avx512",
                                          "avx512fp16"));
 
 } // namespace

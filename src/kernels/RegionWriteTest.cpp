@@ -5,8 +5,8 @@
 // middle of a vector. Every shape runs between guard pages, so that an access
 // through an inactive lane's address ends the test.
 
-#include "support/kernels/GuardedMemory.h"
 #include "support/kernels/KernelLibrary.h"
+#include "support/native/GuardedMemory.h"
 
 #include "gtest/gtest.h"
 
@@ -91,11 +91,11 @@ std::vector<Region> regions() {
 
 template <typename Element>
 void runRegion(const KernelLibrary &library, const std::string &name,
-               const Region &region, GuardedMemory::Side side) {
+               const Region &region, native::GuardedMemory::Side side) {
   int64_t count = 1, size = region.shape.back();
   for (int64_t dim : region.shape)
     count *= dim;
-  GuardedMemory memory(count * sizeof(Element), side);
+  native::GuardedMemory memory(count * sizeof(Element), side);
   auto *values = reinterpret_cast<Element *>(memory.data());
   for (int64_t i = 0; i < count; ++i)
     values[i] = Element(i % 50 + 1);
@@ -120,7 +120,8 @@ void runRegions(const std::string &element, const native::TargetInfo &target) {
   auto library = KernelLibrary::fromText(text, target);
   ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError());
   for (auto [i, region] : llvm::enumerate(all))
-    for (auto side : {GuardedMemory::Side::Begin, GuardedMemory::Side::End})
+    for (auto side :
+         {native::GuardedMemory::Side::Begin, native::GuardedMemory::Side::End})
       runRegion<Element>(*library, "k" + std::to_string(i), region, side);
 }
 
@@ -136,6 +137,6 @@ TEST_P(RegionWriteTest, TouchesTheRegionAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, RegionWriteTest,
-                         testing::Values("host", "avx2", "avx512"));
+                         testing::Values("portable", "host", "avx2", "avx512"));
 
 } // namespace

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "kernels/EmitKernel.h"
-#include "support/kernels/ParsedKernel.h"
+#include "support/native/ParsedKernel.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -58,7 +58,7 @@ class RowPrefetchTest : public testing::TestWithParam<std::string> {};
 
 /// Prefetches in the emitted code; -1 if it cannot be emitted.
 int64_t prefetches(const std::string &text, const std::string &target) {
-  ParsedKernel parsed(text);
+  native::ParsedKernel parsed(text);
   if (!parsed)
     return -1;
   parsed.module().getContext()->loadAllAvailableDialects();
@@ -85,4 +85,4 @@ TEST_P(RowPrefetchTest, LeavesWhatTheSecondCacheHolds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, RowPrefetchTest,
-                         testing::Values("avx2", "avx512", "host"));
+                         testing::Values("portable", "avx2", "avx512", "host"));

@@ -62,8 +62,8 @@ static std::string readConstants(const anabranch_compile_request &request,
   return "";
 }
 
-static kernels::ObjectStore storeOf(const anabranch_object_store *given) {
-  kernels::ObjectStore store;
+static native::ObjectStore storeOf(const anabranch_object_store *given) {
+  native::ObjectStore store;
   if (!given || !given->find || !given->keep)
     return store;
   store.identity = given->identity ? given->identity : "";

@@ -41,7 +41,7 @@ static DialectRegistry makeRegistry() {
 }
 
 Compilation::Compilation(Options given, Progress progress,
-                         kernels::ObjectStore objects)
+                         native::ObjectStore objects)
     : options(std::move(given)), progress(std::move(progress)),
       objects(std::move(objects)),
       context(makeRegistry(), options.threads > 0
@@ -241,7 +241,7 @@ Outcome Compilation::codegen() {
   // Lowering kernels needs no code of the earlier phases, and LLVM needs no
   // code of the lowering. Both give their pages back.
   releaseCode();
-  kernels::CodegenOptions settings;
+  native::CompileOptions settings;
   settings.target = target;
   settings.lowered = releaseCode;
   // A caller that asks for dumps or reasons gets every kernel compiled, none

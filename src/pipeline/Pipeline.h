@@ -5,7 +5,7 @@
 #define ANABRANCH_PIPELINE_PIPELINE_H
 
 #include "import/padding/ProvePadding.h"
-#include "kernels/Codegen.h"
+#include "kernels/CompileKernels.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "package/folder/Writer.h"
@@ -30,7 +30,7 @@ using Progress =
 class Compilation {
 public:
   Compilation(Options options, Progress progress,
-              kernels::ObjectStore objects = {});
+              native::ObjectStore objects = {});
   ~Compilation();
 
   /// Runs all phases up to the one to stop after.
@@ -56,7 +56,7 @@ private:
 
   Options options;
   Progress progress;
-  kernels::ObjectStore objects; ///< no functions in it: there is no store
+  native::ObjectStore objects; ///< no functions in it: there is no store
   /// Threads that compile kernels; null: as many as there are CPUs, or none.
   std::unique_ptr<llvm::ThreadPoolInterface> workers;
   mlir::MLIRContext context;

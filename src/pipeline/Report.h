@@ -5,9 +5,9 @@
 #define ANABRANCH_PIPELINE_REPORT_H
 
 #include "ir/Anabranch.h"
-#include "kernels/Codegen.h"
 #include "kernels/Tuning.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "native/object/KernelObject.h"
 #include "llvm/Support/JSON.h"
 #include <string>
 

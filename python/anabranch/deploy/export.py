@@ -56,8 +56,9 @@ def export(
                     of an input that `set_gears` gave sizes has a program for each of
                     them, and takes no other size
     targets         processors: "native" (this machine), "x86-64-v3" (AVX2), "x86-64-v4"
-                    (AVX-512), or LLVM's names of CPUs, such as "znver4". One package
-                    has code for all of them. None: "native"
+                    (AVX-512), LLVM's names of CPUs, such as "znver4", or "portable":
+                    slow code for every processor of this machine's architecture. One
+                    package has code for all of them. None: "native"
     config          the options; default: Config()
     allow_libtorch  accepts operators that only PyTorch has; the package then runs only
                     where PyTorch is installed

@@ -5,7 +5,7 @@
 #include "kernels/attention/AttentionKernel.h"
 #include "support/kernels/AmxEmulation.h"
 #include "support/kernels/CompiledCase.h"
-#include "support/kernels/GuardedMemory.h"
+#include "support/native/GuardedMemory.h"
 
 #include <cmath>
 #include <cstring>
@@ -49,7 +49,7 @@ native::TargetInfo targetOf(const std::string &name, const Case &c) {
 
 AttentionBlocking blockingOf(const std::string &text,
                              const native::TargetInfo &target) {
-  ParsedKernel parsed(text);
+  native::ParsedKernel parsed(text);
   anabranch::ir::AttentionOp found;
   parsed.function().walk([&](anabranch::ir::AttentionOp op) { found = op; });
   return AttentionBlocking::choose(found, target);
@@ -149,7 +149,7 @@ public:
   Operand(const std::vector<float> &values, bool isNarrow)
       : isNarrow(isNarrow),
         memory(values.size() * (isNarrow ? sizeof(uint16_t) : sizeof(float)),
-               GuardedMemory::Side::End) {
+               native::GuardedMemory::Side::End) {
     for (size_t i = 0; i < values.size(); ++i)
       if (isNarrow)
         halves()[i] = narrow(values[i]);
@@ -164,7 +164,7 @@ public:
 
 private:
   bool isNarrow;
-  GuardedMemory memory;
+  native::GuardedMemory memory;
 
   uint16_t *halves() const { return reinterpret_cast<uint16_t *>(data()); }
   float *floats() const { return reinterpret_cast<float *>(data()); }
@@ -399,7 +399,8 @@ TEST_P(AttentionTest, HiddenKeysDoNotMatter) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, AttentionTest,
-                         testing::Combine(testing::Values("avx2", "host"),
+                         testing::Combine(testing::Values("portable", "avx2",
+                                                          "host"),
                                           testing::ValuesIn(cases)),
                          caseName<Case>);
 
@@ -425,11 +426,12 @@ std::vector<Case> casesOfAmx(bool bf16) {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    BF16, AttentionTest,
-    testing::Combine(testing::Values("avx2", "sapphirerapids", "znver4"),
-                     testing::ValuesIn(casesOfAmx(true))),
-    caseName<Case>);
+INSTANTIATE_TEST_SUITE_P(BF16, AttentionTest,
+                         testing::Combine(testing::Values("portable", "avx2",
+                                                          "sapphirerapids",
+                                                          "znver4"),
+                                          testing::ValuesIn(casesOfAmx(true))),
+                         caseName<Case>);
 
 INSTANTIATE_TEST_SUITE_P(Parts, AttentionTest,
                          testing::Combine(testing::Values("amx"),

@@ -4,7 +4,7 @@
 #include "kernels/EmitKernel.h"
 #include "kernels/emit/KernelChoice.h"
 #include "support/kernels/KernelLibrary.h"
-#include "support/kernels/ParsedKernel.h"
+#include "support/native/ParsedKernel.h"
 
 #include "gtest/gtest.h"
 
@@ -86,7 +86,7 @@ class ViewsOfProducts : public testing::TestWithParam<Case> {};
 TEST_P(ViewsOfProducts, AreItsEpilogue) {
   std::string text = textOf(GetParam()), reasons;
   native::TargetInfo target = llvm::cantFail(native::TargetInfo::get("avx2"));
-  ParsedKernel parsed(text);
+  native::ParsedKernel parsed(text);
   ASSERT_TRUE(bool(parsed)) << text;
   const KernelChoice *choice = chooseKernel(parsed.function(), target, reasons);
   ASSERT_TRUE(choice);

@@ -6,7 +6,7 @@
 #include "kernels/emit/KernelFunction.h"
 #include "support/kernels/AmxEmulation.h"
 #include "support/kernels/KernelLibrary.h"
-#include "support/kernels/ParsedKernel.h"
+#include "support/native/ParsedKernel.h"
 
 #include "gtest/gtest.h"
 
@@ -41,7 +41,7 @@ public:
     function->setAttr("anabranch.footprint",
                       mlir::UnitAttr::get(function.getContext()));
     describe(function);
-    CodegenOptions options;
+    native::CompileOptions options;
     options.target = target;
     auto loaded = KernelLibrary::load(parsed.module(), options);
     if (!loaded) {
@@ -52,7 +52,7 @@ public:
     tiles = library->plan("kernel", sizes).tiles;
   }
 
-  ParsedKernel parsed;
+  native::ParsedKernel parsed;
   std::vector<int64_t> sizes;
   std::vector<Operand> operands;
   std::optional<KernelLibrary> library;
@@ -275,7 +275,7 @@ caseName(const testing::TestParamInfo<std::tuple<const char *, int>> &info) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, FootprintTest,
-    testing::Combine(testing::Values("avx2", "amx", "host"),
+    testing::Combine(testing::Values("portable", "avx2", "amx", "host"),
                      testing::Range(0, int(cases().size()))),
     caseName);
 

@@ -275,7 +275,7 @@ TEST_P(GemmTest, EqualsPlainLoops) {
             0);
   if (emulation) {
     std::string why;
-    ParsedKernel parsed(kernelText(c));
+    native::ParsedKernel parsed(kernelText(c));
     auto found = Contraction::find(parsed.function(), why);
     ASSERT_TRUE(found) << why;
     auto given = BlockingParameters::parse(c.blocking);
@@ -305,27 +305,29 @@ TEST_P(GemmTest, EqualsPlainLoops) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, GemmTest,
-    testing::Combine(testing::Values("avx2", "host"),
+    testing::Combine(testing::Values("portable", "avx2", "host"),
                      testing::ValuesIn(withShapes("f32", floatCases))),
     caseName<GemmCase>);
 INSTANTIATE_TEST_SUITE_P(
     Bytes, GemmTest,
-    testing::Combine(testing::Values("avx2", "avxvnni", "avxvnniint8", "avx512",
-                                     "avx512vnni", "amx", "host"),
+    testing::Combine(testing::Values("portable", "avx2", "avxvnni",
+                                     "avxvnniint8", "avx512", "avx512vnni",
+                                     "amx", "host"),
                      testing::ValuesIn(withShapes("i8", int8Cases))),
     caseName<GemmCase>);
 INSTANTIATE_TEST_SUITE_P(Integers, GemmTest,
-                         testing::Combine(testing::Values("avx2", "host"),
+                         testing::Combine(testing::Values("portable", "avx2",
+                                                          "host"),
                                           testing::ValuesIn(integerCases)),
                          caseName<GemmCase>);
-INSTANTIATE_TEST_SUITE_P(Bf16, GemmTest,
-                         testing::Combine(testing::Values("avx512bf16",
-                                                          "avx512",
-                                                          "avx512fp16", "amx"),
-                                          testing::ValuesIn(casesOf("bf16"))),
-                         caseName<GemmCase>);
+INSTANTIATE_TEST_SUITE_P(
+    Bf16, GemmTest,
+    testing::Combine(testing::Values("portable", "avx512bf16", "avx512",
+                                     "avx512fp16", "amx"),
+                     testing::ValuesIn(casesOf("bf16"))),
+    caseName<GemmCase>);
 INSTANTIATE_TEST_SUITE_P(F16, GemmTest,
-                         testing::Combine(testing::Values("avx512",
+                         testing::Combine(testing::Values("portable", "avx512",
                                                           "avx512fp16"),
                                           testing::ValuesIn(casesOf("f16"))),
                          caseName<GemmCase>);
@@ -436,7 +438,7 @@ TEST(AmxProduct, ReadsRowsOfSeveralLoopsInPlace) {
   replaceAll(text, "%bias: tensor<70xf32> )",
              "%bias: tensor<70xf32>, %count: index)");
   replaceAll(text, "tensor.empty()", "tensor.empty(%count)");
-  ParsedKernel parsed(text);
+  native::ParsedKernel parsed(text);
   ASSERT_TRUE(bool(parsed)) << text;
   std::string why;
   auto found = Contraction::find(parsed.function(), why);
@@ -467,7 +469,7 @@ TEST(AmxProduct, ReadsHeadsInPlace) {
   } -> tensor<45x3x64xbf16>
   %left = tensor.collapse_shape %rows [[0], [1, 2]]
       : tensor<45x3x64xbf16> into tensor<45x192xbf16>)mlir");
-  ParsedKernel parsed(text);
+  native::ParsedKernel parsed(text);
   ASSERT_TRUE(bool(parsed)) << text;
   std::string why;
   auto found = Contraction::find(parsed.function(), why);

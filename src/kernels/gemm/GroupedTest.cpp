@@ -3,7 +3,7 @@
 
 #include "kernels/gemm/GemmKernel.h"
 #include "support/kernels/CompiledCase.h"
-#include "support/kernels/GuardedMemory.h"
+#include "support/native/GuardedMemory.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cstring>
@@ -100,7 +100,8 @@ float number(size_t i) { return float(int(i * 37 % 17) - 8); }
 
 struct Numbers {
   std::vector<float> values;
-  std::unique_ptr<GuardedMemory> memory; ///< a page behind it is unmapped
+  std::unique_ptr<native::GuardedMemory>
+      memory; ///< a page behind it is unmapped
 
   Numbers(size_t count, const std::string &type) {
     std::vector<char> bytes;
@@ -110,8 +111,8 @@ struct Numbers {
       const char *raw = reinterpret_cast<const char *>(&value);
       bytes.insert(bytes.end(), raw + (type == "bf16" ? 2 : 0), raw + 4);
     }
-    memory =
-        std::make_unique<GuardedMemory>(bytes.size(), GuardedMemory::Side::End);
+    memory = std::make_unique<native::GuardedMemory>(
+        bytes.size(), native::GuardedMemory::Side::End);
     std::memcpy(memory->data(), bytes.data(), bytes.size());
   }
 };
@@ -153,8 +154,8 @@ TEST_P(GroupedTest, MultipliesTheWeightAtThePlaceOfEachRow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, GroupedTest,
-                         testing::Combine(testing::Values("host", "avx2",
-                                                          "avx512"),
+                         testing::Combine(testing::Values("portable", "host",
+                                                          "avx2", "avx512"),
                                           testing::ValuesIn(cases)),
                          caseName<Case>);
 

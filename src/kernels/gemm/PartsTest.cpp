@@ -72,7 +72,7 @@ std::string textOf(const PartsCase &c) {
 
 GemmBlocking blockingOf(const std::string &text, const PartsCase &c,
                         const native::TargetInfo &target) {
-  ParsedKernel parsed(text);
+  native::ParsedKernel parsed(text);
   std::string why;
   auto found = Contraction::find(parsed.function(), why);
   EXPECT_TRUE(found) << why;
@@ -94,14 +94,14 @@ struct Product {
   /// Runs a kernel whose buffers all lie beside a guard page. False if this
   /// processor cannot run it.
   bool run(const KernelLibrary &library, const native::TargetInfo &target,
-           GuardedMemory::Side side) {
+           native::GuardedMemory::Side side) {
     auto emulation = AmxEmulation::of(target);
     if (!target.runsHere() && !emulation)
       return false;
     Guarded leftMemory(left.bytes, side),
         rightMemory(rightBytes(c, right), side);
     Guarded bias(std::vector<char>(c.n * sizeof(float)), side);
-    GuardedMemory result(sums.size() * sizeof(float), side);
+    native::GuardedMemory result(sums.size() * sizeof(float), side);
     EXPECT_EQ(library.run("product",
                           {leftMemory.data(), rightMemory.data(), bias.data(),
                            result.data()},
@@ -162,8 +162,9 @@ void expectSums(const Product &product) {
               std::sqrt(loops / product.sums.size()));
 }
 
-using Sides = std::initializer_list<GuardedMemory::Side>;
-constexpr Sides sides = {GuardedMemory::Side::End, GuardedMemory::Side::Begin};
+using Sides = std::initializer_list<native::GuardedMemory::Side>;
+constexpr Sides sides = {native::GuardedMemory::Side::End,
+                         native::GuardedMemory::Side::Begin};
 
 class PartsTest
     : public testing::TestWithParam<std::tuple<const char *, PartsCase>> {
@@ -182,7 +183,7 @@ TEST_P(PartsTest, SumsAreAsExactAsOfF32) {
   EXPECT_EQ(blocking.usesAmx && blocking.hasParts(), c.width % 16 == 0);
   auto library = compileCase(gemmKernel, text, target);
   ASSERT_TRUE(library);
-  for (GuardedMemory::Side side : sides) {
+  for (native::GuardedMemory::Side side : sides) {
     Product product(c);
     if (!product.run(*library, target, side))
       GTEST_SKIP() << "this processor lacks what AMX's emulation needs";
@@ -371,7 +372,7 @@ TEST_P(SpecialPartsTest, KindsAreThoseOfLoops) {
   ASSERT_TRUE(blockingOf(textOf(c), c, target).hasParts());
   auto library = compileCase(gemmKernel, textOf(c), target);
   ASSERT_TRUE(library);
-  if (!product.run(*library, target, GuardedMemory::Side::End))
+  if (!product.run(*library, target, native::GuardedMemory::Side::End))
     GTEST_SKIP() << "this processor lacks what AMX's emulation needs";
   expectKinds(product);
 }

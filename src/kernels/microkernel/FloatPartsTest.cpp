@@ -6,7 +6,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "support/kernels/KernelLibrary.h"
-#include "support/kernels/ParsedKernel.h"
+#include "support/native/ParsedKernel.h"
 
 #include "gtest/gtest.h"
 
@@ -45,11 +45,11 @@ std::vector<std::vector<float>> split(const std::vector<float> &floats,
                                       int64_t parts, const char *targetName) {
   std::string text = kernel;
   text.replace(text.find("PARTS"), 5, std::to_string(parts));
-  ParsedKernel parsed(text);
+  native::ParsedKernel parsed(text);
   EXPECT_TRUE(parsed);
   parsed.function().getContext()->loadDialect<vector::VectorDialect>();
   OpBuilder builder(parsed.function().front().getTerminator());
-  CodegenOptions options;
+  native::CompileOptions options;
   options.target = llvm::cantFail(native::TargetInfo::get(targetName));
   LaneBuilder lanes(builder, builder.getUnknownLoc(), options.target.isa());
   SmallVector<LLVM::LoadOp> loads(
@@ -168,6 +168,6 @@ TEST_P(FloatPartsTest, PartsOfF16SumUpToIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, FloatPartsTest,
-                         testing::Values("avx512bf16", "amx"));
+                         testing::Values("portable", "avx512bf16", "amx"));
 
 } // namespace

@@ -3,7 +3,7 @@
 
 #include "support/kernels/GemmCase.h"
 #include "support/kernels/KernelLibrary.h"
-#include "support/kernels/ParsedKernel.h"
+#include "support/native/ParsedKernel.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -19,9 +19,9 @@ namespace {
 std::string assemblyOf(const GemmCase &c, llvm::StringRef target) {
   llvm::SmallString<128> folder;
   EXPECT_FALSE(llvm::sys::fs::createUniqueDirectory("int8-dot", folder));
-  ParsedKernel parsed(kernelText(c));
+  native::ParsedKernel parsed(kernelText(c));
   EXPECT_TRUE(parsed);
-  CodegenOptions options;
+  native::CompileOptions options;
   options.target = llvm::cantFail(native::TargetInfo::get(target));
   options.dumpDirectory = folder.str();
   auto library = KernelLibrary::load(parsed.module(), options);

@@ -5,7 +5,7 @@
 #include "machine/processor/CpuModels.h"
 
 #include "support/kernels/KernelText.h"
-#include "support/kernels/ParsedKernel.h"
+#include "support/native/ParsedKernel.h"
 
 #include "gtest/gtest.h"
 
@@ -47,7 +47,7 @@ class CopyTest : public testing::TestWithParam<Copy> {};
 
 TEST_P(CopyTest, JoinsDimensionsThatStayNeighbours) {
   const Copy &copy = GetParam();
-  ParsedKernel parsed(textOf(copy));
+  native::ParsedKernel parsed(textOf(copy));
   ASSERT_TRUE(parsed);
   auto model = buildModel(parsed.function(),
                           llvm::cantFail(native::TargetInfo::get("avx512")));
@@ -93,7 +93,7 @@ func.func @copy(%x: tensor<Nx5x40xf32>) -> tensor<5x40xNxf32>
 
 TEST(ChannelsLast, FewChannelsAreWrittenTogether) {
   for (int channels : {2, 3, 4, 5}) {
-    ParsedKernel parsed(channelsLast(channels));
+    native::ParsedKernel parsed(channelsLast(channels));
     ASSERT_TRUE(parsed);
     auto model = buildModel(parsed.function(),
                             llvm::cantFail(native::TargetInfo::get("avx512")));
@@ -140,7 +140,7 @@ TEST(RowOrder, IsThatOfTensorsThatTheCacheDoesNotHold) {
     for (Case c : {Case{64, 64, 0, 1}, Case{100000, 4, 0, 1},
                    Case{200, 4096, 1, 8}, Case{2048, 2048, 2, 8},
                    Case{many, 1024, 3, 1}, Case{many, 2048, 2, 8}}) {
-      ParsedKernel parsed(sumOfRows(c.rows, c.columns));
+      native::ParsedKernel parsed(sumOfRows(c.rows, c.columns));
       ASSERT_TRUE(parsed);
       auto model = buildModel(parsed.function(), target);
       ASSERT_TRUE(mlir::succeeded(model));
@@ -156,7 +156,7 @@ TEST(Lanes, OfSumsFromMemoryAreAsWideAsUnits) {
   native::TargetInfo target = llvm::cantFail(native::TargetInfo::get("avx512"));
   auto lanesOn = [&](const char *model, int64_t rows) {
     target.model = *anabranch::machine::findCpuModel(model);
-    ParsedKernel parsed(sumOfRows(rows, 1024));
+    native::ParsedKernel parsed(sumOfRows(rows, 1024));
     return buildModel(parsed.function(), target)->groups.at(0).width;
   };
   EXPECT_EQ(lanesOn("znver4", 4096), 8);

@@ -5,7 +5,7 @@
 #include "support/kernels/AmxEmulation.h"
 #include "support/kernels/GemmNumbers.h"
 #include "support/kernels/KernelLibrary.h"
-#include "support/kernels/ParsedKernel.h"
+#include "support/native/ParsedKernel.h"
 
 #include "gtest/gtest.h"
 
@@ -299,7 +299,7 @@ TEST_P(ImagePatchTest, SumsAreAsExactAsOfF32) {
        {native::Multiply::FmaF32, native::Multiply::DotBF16})
     target.model.rates[int(multiply)] = isVector ? 1e6 : 1e-6;
   std::string text = textOf(c, typeName), why;
-  ParsedKernel parsed(text);
+  native::ParsedKernel parsed(text);
   ASSERT_TRUE(parsed) << text;
   auto found = Contraction::find(parsed.function(), why);
   ASSERT_TRUE(found) << why;
@@ -323,10 +323,11 @@ TEST_P(ImagePatchTest, SumsAreAsExactAsOfF32) {
     weight.set(7 * c.depth(), type, INFINITY);
   }
   std::vector<double> windows = windowsOf(c, image.values);
-  for (auto side : {GuardedMemory::Side::End, GuardedMemory::Side::Begin}) {
+  for (auto side :
+       {native::GuardedMemory::Side::End, native::GuardedMemory::Side::Begin}) {
     Guarded imageMemory(image.bytes, side);
     Guarded weightMemory(rightBytes(product, weight), side);
-    GuardedMemory sums(product.m * product.n * sizeof(float), side);
+    native::GuardedMemory sums(product.m * product.n * sizeof(float), side);
     ASSERT_EQ(library->run(
                   "convolution",
                   {imageMemory.data(), weightMemory.data(), sums.data()}, {}),
@@ -356,10 +357,11 @@ TEST_P(BytesOfImagesTest, SumsAreExact) {
   bool isUnsigned = std::string(typeName) == "u8";
   std::vector<double> windows =
       windowsOf(c, image.values, outsideOfBytes + (isUnsigned ? 256 : 0));
-  Guarded imageMemory(image.bytes, GuardedMemory::Side::End);
-  Guarded weightMemory(rightBytes(product, weight), GuardedMemory::Side::End);
-  GuardedMemory sums(product.m * product.n * sizeof(int32_t),
-                     GuardedMemory::Side::End);
+  Guarded imageMemory(image.bytes, native::GuardedMemory::Side::End);
+  Guarded weightMemory(rightBytes(product, weight),
+                       native::GuardedMemory::Side::End);
+  native::GuardedMemory sums(product.m * product.n * sizeof(int32_t),
+                             native::GuardedMemory::Side::End);
   ASSERT_EQ(library->run("convolution",
                          {imageMemory.data(), weightMemory.data(), sums.data()},
                          {}),
@@ -382,7 +384,7 @@ TEST(ImagePatch, VectorsReadOneForFewResultsOfLargeImages) {
   const Convolution many{"many", 1, 14, 14, 128, 256, {3, 3}, 1, 1};
   for (const char *name : {"avx512", "haswell", "znver4"})
     for (const Convolution &c : {few, many}) {
-      ParsedKernel parsed(textOf(c, "f32"));
+      native::ParsedKernel parsed(textOf(c, "f32"));
       ASSERT_TRUE(parsed);
       std::string why;
       auto found = Contraction::find(parsed.function(), why);
@@ -437,7 +439,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, ImagePatchTest,
                          nameOf);
 INSTANTIATE_TEST_SUITE_P(
     FewChannels, ImagePatchTest,
-    testing::Combine(testing::Values("amx", "avx512", "avx2"),
+    testing::Combine(testing::Values("amx", "avx512", "avx2", "portable"),
                      testing::Values("f32", "bf16"), testing::ValuesIn(others)),
     nameOf);
 
@@ -455,7 +457,7 @@ std::vector<Convolution> ofBytes() {
 INSTANTIATE_TEST_SUITE_P(Bytes, BytesOfImagesTest,
                          testing::Combine(testing::Values("amx", "avx512vnni",
                                                           "avxvnni", "avx512",
-                                                          "avx2"),
+                                                          "avx2", "portable"),
                                           testing::Values("i8", "u8"),
                                           testing::ValuesIn(ofBytes())),
                          nameOf);

@@ -183,13 +183,13 @@ struct Product {
   /// Runs a kernel whose buffers all lie beside a guard page. False if this
   /// processor cannot run it.
   bool run(const KernelLibrary &library, const native::TargetInfo &target,
-           GuardedMemory::Side side) {
+           native::GuardedMemory::Side side) {
     auto emulation = AmxEmulation::of(target);
     if (!target.runsHere() && !emulation)
       return false;
     Guarded x(left.bytes, side), q(packed, side), s(scale.bytes, side),
         o(offset.bytes, side);
-    GuardedMemory result(sums.size() * sizeof(float), side);
+    native::GuardedMemory result(sums.size() * sizeof(float), side);
     EXPECT_EQ(library.run(
                   "product",
                   {x.data(), q.data(), s.data(), o.data(), result.data()}, {}),
@@ -256,7 +256,8 @@ protected:
 TEST_P(QuantizedTest, SumsAreAsExactAsOfF32) {
   auto library = compileCase(choice(), textOf(c), target);
   ASSERT_TRUE(library);
-  for (auto side : {GuardedMemory::Side::End, GuardedMemory::Side::Begin}) {
+  for (auto side :
+       {native::GuardedMemory::Side::End, native::GuardedMemory::Side::Begin}) {
     Product product(c);
     if (!product.run(*library, target, side))
       GTEST_SKIP() << "this processor cannot run the target's code";
@@ -277,7 +278,7 @@ TEST_P(QuantizedTest, RowsOfNoNumbersLeaveTheOthers) {
   product.left.set(2 * c.k, "f32", largest / 4096);
   auto library = compileCase(choice(), textOf(c), target);
   ASSERT_TRUE(library);
-  if (!product.run(*library, target, GuardedMemory::Side::End))
+  if (!product.run(*library, target, native::GuardedMemory::Side::End))
     GTEST_SKIP() << "this processor cannot run the target's code";
   for (int64_t n = 0; n < c.n; ++n) {
     EXPECT_FALSE(std::isfinite(product.sums[n]) &&
@@ -329,8 +330,8 @@ const WeightCase cases[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(Cases, QuantizedTest,
-                         testing::Combine(testing::Values("avx2", "avx512vnni",
-                                                          "amx"),
+                         testing::Combine(testing::Values("portable", "avx2",
+                                                          "avx512vnni", "amx"),
                                           testing::ValuesIn(cases)),
                          caseName<WeightCase>);
 

@@ -73,6 +73,8 @@ private:
     if (auto erf = dyn_cast<math::ErfOp>(op))
       if (replaceByNormalCdf(erf, builder, target))
         return success();
+    if (isa<math::FmaOp>(op))
+      return expandFma(op);
     const MathFormula *formula = formulaOf(op);
     if (!formula)
       return success();
@@ -94,6 +96,15 @@ private:
     op->getResult(0).replaceAllUsesWith(value);
     op->erase();
     return success();
+  }
+
+  LogicalResult expandFma(Operation *op) {
+    if (target.isa().fusesMultiplyAdd())
+      return success();
+    builder.setInsertionPoint(op);
+    MathBuilder m(builder, op->getLoc(), op->getResult(0).getType(), target);
+    return replace(
+        op, m.fma(op->getOperand(0), op->getOperand(1), op->getOperand(2)));
   }
 
   /// Computes an operation on f16 or bf16 in f32.

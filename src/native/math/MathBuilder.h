@@ -58,9 +58,19 @@ public:
   Value mul(Value a, Value b) const { return op<mlir::arith::MulFOp>(a, b); }
   Value div(Value a, Value b) const { return op<mlir::arith::DivFOp>(a, b); }
   Value neg(Value a) const { return op<mlir::arith::NegFOp>(a); }
-  /// a * b + c, rounded once.
+  /// a * b + c, rounded once. Without an instruction, f64 holds the product of
+  /// floats exactly, and its rounding of the sum hardly ever shows. LLVM calls
+  /// libm for doubles then.
   Value fma(Value a, Value b, Value c) const {
-    return op<mlir::math::FmaOp>(a, b, c);
+    if (target.isa().fusesMultiplyAdd() || isDouble())
+      return op<mlir::math::FmaOp>(a, b, c);
+    mlir::Type wide = withElement(builder.getF64Type());
+    auto widen = [&](Value value) -> Value {
+      return builder.createOrFold<mlir::arith::ExtFOp>(loc, wide, value);
+    };
+    Value product = op<mlir::arith::MulFOp>(widen(a), widen(b));
+    Value sum = op<mlir::arith::AddFOp>(product, widen(c));
+    return builder.createOrFold<mlir::arith::TruncFOp>(loc, type, sum);
   }
   Value abs(Value a) const { return op<mlir::math::AbsFOp>(a); }
   Value sqrt(Value a) const { return op<mlir::math::SqrtOp>(a); }

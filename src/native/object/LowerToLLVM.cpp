@@ -30,6 +30,7 @@
 #include "native/math/ExpandBF16.h"
 #include "native/math/ExpandBytes.h"
 #include "native/math/ExpandExtrema.h"
+#include "native/math/ExpandF16.h"
 #include "native/math/ExpandMath.h"
 
 using namespace mlir;
@@ -65,6 +66,7 @@ LogicalResult lowerToLLVM(ModuleOp module, const TargetInfo &target) {
   if (failed(expandMath(module, target)))
     return failure();
   expandBF16(module, target);
+  expandF16(module, target);
   expandExtrema(module);
   if (failed(simplifyVectors(module)))
     return failure();

@@ -292,6 +292,36 @@ def test_several_targets_give_the_same_results(tmp_path, monkeypatch):
         assert (tmp_path / f"p/targets/{target}/prepared.bin").stat().st_size
 
 
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.float16))
+def test_portable_code_runs_whole_models(dtype, tmp_path):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.convolution = nn.Conv2d(3, 32, 3, padding=1)
+            self.norm = nn.LayerNorm(32)
+            self.layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+            self.table = nn.Embedding(10, 32)
+
+        def forward(self, image, words):
+            tokens = self.convolution(image).flatten(2).transpose(1, 2)
+            tokens = self.layer(self.norm(tokens) + self.table(words))
+            return tokens.log_softmax(-1), torch.tanh(tokens).cumsum(1)
+
+    torch.manual_seed(0)
+    model = Model().eval().to(dtype)
+    inputs = torch.randn(2, 3, 6, 6, dtype=dtype), torch.randint(10, (2, 36))
+    anabranch.export(model, tmp_path / "p", inputs, targets=["portable"])
+    manifest = json.loads((tmp_path / "p/manifest.json").read_text())
+    assert not manifest["features"]
+    with torch.no_grad():
+        wanted = model.double()(inputs[0].double(), inputs[1])
+    tolerance = 1e-4 if dtype == torch.float32 else 0.1
+    for result, exact in zip(anabranch.load(tmp_path / "p")(*inputs), wanted):
+        torch.testing.assert_close(
+            result.double(), exact, atol=tolerance, rtol=tolerance
+        )
+
+
 def test_a_weight_is_stored_once(tmp_path):
     class Tied(nn.Module):
         def __init__(self):
@@ -394,7 +424,8 @@ def test_bad_requests_are_refused(tmp_path):
     refused(ValueError, "training mode", nn.Linear(8, 8), place, x)
     refused(TypeError, "list of names", model, place, x, targets="native")
     refused(ValueError, "different names", model, place, x, targets=[])
-    refused(anabranch.CompileError, "unknown target", model, place, x, targets=["arm"])
+    unknown = "unknown target 'arm': it must be one of host, native, portable"
+    refused(anabranch.CompileError, unknown, model, place, x, targets=["arm"])
     refused(anabranch.CompileError, "torch.export", model, place, torch.randn(2, 9))
     rows = {"input": {0: Dim("rows", min=4, max=8)}}
     refused(

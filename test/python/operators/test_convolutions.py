@@ -35,7 +35,7 @@ BETWEEN = (
     "padding",
 )
 # A target for each way to multiply pairs of bf16, and for each vector length.
-TARGETS = ("x86-64-v3", "x86-64-v4", "znver4", "sapphirerapids")
+TARGETS = ("portable", "x86-64-v3", "x86-64-v4", "znver4", "sapphirerapids")
 
 
 def convolution(choose: random.Random, dims: int, channels: int) -> nn.Module:

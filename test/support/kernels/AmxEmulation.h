@@ -47,7 +47,7 @@ public:
   /// An emulation for code of a target that this processor cannot run without
   /// one; null for other targets.
   static std::unique_ptr<AmxEmulation> of(const native::TargetInfo &target) {
-    bool helps = !target.runsHere() && target.amxInt8 && suffices();
+    bool helps = !target.runsHere() && target.isa().tiles() && suffices();
     return helps ? std::make_unique<AmxEmulation>() : nullptr;
   }
 

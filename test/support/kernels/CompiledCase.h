@@ -9,7 +9,7 @@
 
 #include "kernels/emit/KernelChoice.h"
 #include "support/kernels/KernelLibrary.h"
-#include "support/kernels/ParsedKernel.h"
+#include "support/native/ParsedKernel.h"
 
 #include "gtest/gtest.h"
 
@@ -29,7 +29,7 @@ std::string caseName(const testing::TestParamInfo<TargetAndCase<CaseT>> &info) {
 inline std::optional<KernelLibrary>
 compileCase(const KernelChoice &choice, const std::string &text,
             const native::TargetInfo &target) {
-  ParsedKernel parsed(text);
+  native::ParsedKernel parsed(text);
   if (!parsed) {
     ADD_FAILURE() << text;
     return std::nullopt;

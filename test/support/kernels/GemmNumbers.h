@@ -7,7 +7,7 @@
 #define ANABRANCH_SUPPORT_CODEGEN_GEMMNUMBERS_H
 
 #include "support/kernels/GemmCase.h"
-#include "support/kernels/GuardedMemory.h"
+#include "support/native/GuardedMemory.h"
 
 #include <cstdint>
 #include <cstring>
@@ -100,9 +100,9 @@ struct Numbers {
 };
 
 /// A copy of bytes beside a page that nobody may access.
-struct Guarded : GuardedMemory {
+struct Guarded : native::GuardedMemory {
   explicit Guarded(const std::vector<char> &bytes, Side side = Side::End)
-      : GuardedMemory(bytes.size(), side) {
+      : native::GuardedMemory(bytes.size(), side) {
     std::memcpy(data(), bytes.data(), size());
   }
 };

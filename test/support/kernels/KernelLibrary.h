@@ -1,61 +1,40 @@
-//===- KernelLibrary.h - kernels compiled and loaded at once ----*- C++ -*-===//
+//===- KernelLibrary.h - kernels emitted, compiled and loaded ---*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
-//
-// Makes callable kernels of a module, in this process. For tests and
-// measurements only: products go through a package and the runtime.
 
-#ifndef ANABRANCH_SUPPORT_CODEGEN_KERNELLIBRARY_H
-#define ANABRANCH_SUPPORT_CODEGEN_KERNELLIBRARY_H
+#ifndef ANABRANCH_SUPPORT_KERNELS_KERNELLIBRARY_H
+#define ANABRANCH_SUPPORT_KERNELS_KERNELLIBRARY_H
 
-#include "anabranch/KernelABI.h"
-#include "kernels/Codegen.h"
+#include "kernels/EmitKernel.h"
+#include "support/native/KernelLibrary.h"
 
 namespace anabranch {
 namespace kernels {
 
-class KernelLibrary {
+/// A library whose kernels the kernel choices emit.
+class KernelLibrary : public native::KernelLibrary {
 public:
-  /// Compiles, links and loads a module. An error carries all diagnostics.
-  static llvm::Expected<KernelLibrary> load(mlir::ModuleOp module,
-                                            const CodegenOptions &options);
-  /// Does the same with MLIR text, in a context of its own.
   static llvm::Expected<KernelLibrary>
-  fromText(llvm::StringRef text, const native::TargetInfo &target);
-
-  KernelLibrary(KernelLibrary &&other) noexcept;
-  ~KernelLibrary();
-
-  const std::vector<native::KernelObject> &objects() const { return compiled; }
-
-  /// The address of a symbol, or null.
-  void *symbol(const std::string &name) const;
-
-  anabranch_kernel_plan plan(const std::string &kernel,
-                             llvm::ArrayRef<int64_t> sizes) const;
-
-  /// The footprint of a tile, one region for each of `buffers` buffers.
-  std::vector<anabranch_strided_region> footprint(const std::string &kernel,
-                                                  llvm::ArrayRef<int64_t> sizes,
-                                                  int64_t tile,
-                                                  size_t buffers) const;
-
-  /// Runs every tile of a kernel, one after the other, with the scratch memory
-  /// that its plan asks for. A guard page follows that memory. Returns the
-  /// first status that is not zero.
-  int32_t run(const std::string &kernel, llvm::ArrayRef<void *> buffers,
-              llvm::ArrayRef<int64_t> sizes) const;
-  /// Runs the tiles from `first` up to but without `last`.
-  int32_t run(const std::string &kernel, llvm::ArrayRef<void *> buffers,
-              llvm::ArrayRef<int64_t> sizes, int64_t first, int64_t last) const;
+  load(mlir::ModuleOp module, const native::CompileOptions &options) {
+    return of(native::KernelLibrary::load(module, options, emitKernel));
+  }
+  static llvm::Expected<KernelLibrary>
+  fromText(llvm::StringRef text, const native::TargetInfo &target) {
+    return of(native::KernelLibrary::fromText(text, target, emitKernel));
+  }
 
 private:
-  KernelLibrary() = default;
+  explicit KernelLibrary(native::KernelLibrary &&library)
+      : native::KernelLibrary(std::move(library)) {}
 
-  std::vector<native::KernelObject> compiled;
-  void *handle = nullptr;
+  static llvm::Expected<KernelLibrary>
+  of(llvm::Expected<native::KernelLibrary> library) {
+    if (!library)
+      return library.takeError();
+    return KernelLibrary(std::move(*library));
+  }
 };
 
 } // namespace kernels
 } // namespace anabranch
 
-#endif // ANABRANCH_SUPPORT_CODEGEN_KERNELLIBRARY_H
+#endif // ANABRANCH_SUPPORT_KERNELS_KERNELLIBRARY_H

@@ -6,7 +6,7 @@
 
 #include "kernels/contraction/GemmBlocking.h"
 #include "support/kernels/GemmCase.h"
-#include "support/kernels/ParsedKernel.h"
+#include "support/native/ParsedKernel.h"
 
 #include "gtest/gtest.h"
 
@@ -24,7 +24,7 @@ struct ParsedCase {
     return GemmBlocking::choose(*found, target);
   }
 
-  ParsedKernel parsed;
+  native::ParsedKernel parsed;
   std::optional<Contraction> found;
 };
 

@@ -1,7 +1,7 @@
 //===- MathTest.cpp - errors of the vector math against f64 ---------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "support/kernels/KernelLibrary.h"
+#include "support/native/KernelLibrary.h"
 
 #include "gtest/gtest.h"
 
@@ -11,7 +11,7 @@
 #include <random>
 
 using namespace anabranch;
-using namespace anabranch::kernels;
+using namespace anabranch::native;
 
 namespace {
 
@@ -312,9 +312,9 @@ TEST_P(BF16Test, MaximaOfRoundedNumbersAreRounded) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, BF16Test,
-                         testing::Values("avx2", "avx512", "host"));
+                         testing::Values("avx2", "avx512", "host", "portable"));
 
 INSTANTIATE_TEST_SUITE_P(Targets, MathTest,
-                         testing::Values("avx2", "avx512", "host"));
+                         testing::Values("avx2", "avx512", "host", "portable"));
 
 } // namespace

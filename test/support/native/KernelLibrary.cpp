@@ -1,12 +1,12 @@
 //===- KernelLibrary.cpp - kernels compiled and loaded at once ------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "support/kernels/KernelLibrary.h"
+#include "support/native/KernelLibrary.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "native/object/Link.h"
-#include "support/kernels/GuardedMemory.h"
-#include "support/kernels/ParsedKernel.h"
+#include "support/native/GuardedMemory.h"
+#include "support/native/ParsedKernel.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 
@@ -17,16 +17,17 @@
 using namespace llvm;
 
 namespace anabranch {
-namespace kernels {
+namespace native {
 
 Expected<KernelLibrary> KernelLibrary::load(mlir::ModuleOp module,
-                                            const CodegenOptions &options) {
+                                            const CompileOptions &options,
+                                            EmitFn emit) {
   std::string messages;
   mlir::ScopedDiagnosticHandler handler(module.getContext(),
                                         [&](mlir::Diagnostic &diagnostic) {
                                           messages += diagnostic.str() + "\n";
                                         });
-  auto objects = compileKernels(module, options);
+  auto objects = compile(module, options, emit);
   if (mlir::failed(objects))
     return createStringError("%s", messages.c_str());
 
@@ -49,15 +50,15 @@ Expected<KernelLibrary> KernelLibrary::load(mlir::ModuleOp module,
 }
 
 Expected<KernelLibrary>
-KernelLibrary::fromText(StringRef text, const native::TargetInfo &target) {
+KernelLibrary::fromText(StringRef text, const TargetInfo &target, EmitFn emit) {
   ParsedKernel parsed(text);
   if (!parsed)
     return createStringError("the text does not parse");
-  CodegenOptions options;
+  CompileOptions options;
   options.target = target;
   if (const char *directory = std::getenv("ANABRANCH_DUMP"))
     options.dumpDirectory = directory;
-  return load(parsed.module(), options);
+  return load(parsed.module(), options, emit);
 }
 
 KernelLibrary::KernelLibrary(KernelLibrary &&other) noexcept
@@ -120,5 +121,5 @@ int32_t KernelLibrary::run(const std::string &kernel, ArrayRef<void *> buffers,
   return ANABRANCH_KERNEL_OK;
 }
 
-} // namespace kernels
+} // namespace native
 } // namespace anabranch

@@ -1,15 +1,15 @@
 //===- ParsedKernel.h - a kernel read from text -----------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef ANABRANCH_SUPPORT_CODEGEN_PARSEDKERNEL_H
-#define ANABRANCH_SUPPORT_CODEGEN_PARSEDKERNEL_H
+#ifndef ANABRANCH_SUPPORT_NATIVE_PARSEDKERNEL_H
+#define ANABRANCH_SUPPORT_NATIVE_PARSEDKERNEL_H
 
 #include "ir/Anabranch.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 
 namespace anabranch {
-namespace kernels {
+namespace native {
 
 /// A module of MLIR text, in a context of its own. False if the text does not
 /// parse; `module` and `function` must not be called then.
@@ -37,7 +37,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> parsed;
 };
 
-} // namespace kernels
+} // namespace native
 } // namespace anabranch
 
-#endif // ANABRANCH_SUPPORT_CODEGEN_PARSEDKERNEL_H
+#endif // ANABRANCH_SUPPORT_NATIVE_PARSEDKERNEL_H

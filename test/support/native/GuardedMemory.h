@@ -5,8 +5,8 @@
 // side lies a page that may not be accessed at all. The gap on the other side
 // is filled with a pattern that a test can compare. For tests only.
 
-#ifndef ANABRANCH_SUPPORT_CODEGEN_GUARDEDMEMORY_H
-#define ANABRANCH_SUPPORT_CODEGEN_GUARDEDMEMORY_H
+#ifndef ANABRANCH_SUPPORT_NATIVE_GUARDEDMEMORY_H
+#define ANABRANCH_SUPPORT_NATIVE_GUARDEDMEMORY_H
 
 #include <cassert>
 #include <cstddef>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 namespace anabranch {
-namespace kernels {
+namespace native {
 
 class GuardedMemory {
 public:
@@ -56,7 +56,7 @@ private:
   char *base, *first;
 };
 
-} // namespace kernels
+} // namespace native
 } // namespace anabranch
 
-#endif // ANABRANCH_SUPPORT_CODEGEN_GUARDEDMEMORY_H
+#endif // ANABRANCH_SUPPORT_NATIVE_GUARDEDMEMORY_H

@@ -1,16 +1,16 @@
-//===- CodegenTest.cpp - loops to a loaded library ------------------------===//
+//===- CompileTest.cpp - loops to a loaded library ------------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/Codegen.h"
+#include "native/Compile.h"
 #include "native/object/Link.h"
 
-#include "support/kernels/KernelLibrary.h"
+#include "support/native/KernelLibrary.h"
 #include "gtest/gtest.h"
 
 #include <cmath>
 
 using namespace anabranch;
-using namespace anabranch::kernels;
+using namespace anabranch::native;
 
 namespace {
 
@@ -65,9 +65,9 @@ constexpr const char *addOne = R"mlir(
   }
 )mlir";
 
-class CodegenTest : public testing::TestWithParam<const char *> {};
+class CompileTest : public testing::TestWithParam<const char *> {};
 
-TEST_P(CodegenTest, CompilesLinksAndRuns) {
+TEST_P(CompileTest, CompilesLinksAndRuns) {
   auto target = native::TargetInfo::get(GetParam());
   ASSERT_TRUE(bool(target)) << llvm::toString(target.takeError());
   auto library = KernelLibrary::fromText(addOne + planOf("add_one"), *target);
@@ -84,40 +84,10 @@ TEST_P(CodegenTest, CompilesLinksAndRuns) {
     EXPECT_EQ(out[i], float(i) + 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, CodegenTest,
-                         testing::Values("host", "avx2", "avx512"));
+INSTANTIATE_TEST_SUITE_P(Targets, CompileTest,
+                         testing::Values("host", "avx2", "avx512", "portable"));
 
-/// A target has rates for the instructions that it has, and for no others.
-TEST(Target, HasRatesForItsOwnInstructions) {
-  auto rate = [](const char *name, native::Multiply multiply) {
-    return llvm::cantFail(native::TargetInfo::get(name)).rate(multiply);
-  };
-  EXPECT_EQ(rate("sapphirerapids", native::Multiply::FmaF32), 32);
-  EXPECT_EQ(rate("sapphirerapids", native::Multiply::DotBF16), 16);
-  EXPECT_EQ(rate("sapphirerapids", native::Multiply::AmxBF16), 512);
-  EXPECT_EQ(rate("avx512fp16", native::Multiply::AmxBF16), 0);
-  EXPECT_EQ(rate("znver4", native::Multiply::DotBF16), 32);
-  EXPECT_EQ(rate("znver4", native::Multiply::FmaF16), 0);
-  EXPECT_EQ(rate("alderlake", native::Multiply::DotInt8), 64);
-  EXPECT_EQ(rate("haswell", native::Multiply::DotInt8), 0);
-}
-
-/// A CPU has an instruction that its model in the table lacks.
-TEST(Target, HasAUsualRateWhereTheTableHasNone) {
-  native::TargetInfo target =
-      llvm::cantFail(native::TargetInfo::get("avx512vnni"));
-  target.model.rates[int(native::Multiply::DotInt8)] = 0;
-  EXPECT_EQ(target.rate(native::Multiply::DotInt8),
-            4 * target.rate(native::Multiply::FmaF32));
-}
-
-TEST(Codegen, UnknownTargetIsAnError) {
-  auto target = native::TargetInfo::get("z80");
-  EXPECT_FALSE(bool(target));
-  llvm::consumeError(target.takeError());
-}
-
-TEST(Codegen, LibmIsFoundWhenTheLibraryIsLoaded) {
+TEST(Compile, LibmIsFoundWhenTheLibraryIsLoaded) {
   auto target = llvm::cantFail(native::TargetInfo::get("host"));
   auto library = KernelLibrary::fromText(R"mlir(
     llvm.func @lgamma(f64) -> f64
@@ -138,7 +108,7 @@ TEST(Codegen, LibmIsFoundWhenTheLibraryIsLoaded) {
   EXPECT_DOUBLE_EQ(x, std::lgamma(5.5));
 }
 
-TEST(Codegen, ImpossibleCodeIsADiagnostic) {
+TEST(Compile, ImpossibleCodeIsADiagnostic) {
   auto target = llvm::cantFail(native::TargetInfo::get("avx2"));
   auto library = KernelLibrary::fromText(R"mlir(
     func.func @bad(%buffers: !llvm.ptr, %sizes: !llvm.ptr,
@@ -153,7 +123,7 @@ TEST(Codegen, ImpossibleCodeIsADiagnostic) {
   EXPECT_NE(llvm::toString(library.takeError()).find("bad"), std::string::npos);
 }
 
-TEST(Codegen, UnwritablePathIsAnError) {
+TEST(Compile, UnwritablePathIsAnError) {
   llvm::Error error = native::linkKernels(
       {}, llvm::cantFail(native::TargetInfo::get("host")).architecture(),
       "/no/such/folder/kernels.so");

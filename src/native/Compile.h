@@ -1,13 +1,14 @@
-//===- Codegen.h - kernels to machine code ----------------------*- C++ -*-===//
+//===- Compile.h - loops to machine code, in parallel -----------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// The door of this room: kernel functions go in, object files come out. At most
-// one thread at a time may call it for an MLIRContext; it uses the context's
-// thread pool.
+// The door of this room: functions go in, object files come out. At most one
+// thread at a time may call it for an MLIRContext; it uses the context's thread
+// pool.
 
-#ifndef ANABRANCH_KERNELS_CODEGEN_H
-#define ANABRANCH_KERNELS_CODEGEN_H
+#ifndef ANABRANCH_NATIVE_COMPILE_H
+#define ANABRANCH_NATIVE_COMPILE_H
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Support/LogicalResult.h"
 #include "native/object/KernelObject.h"
@@ -20,7 +21,7 @@
 #include <vector>
 
 namespace anabranch {
-namespace kernels {
+namespace native {
 
 /// Compiled kernels of earlier compilations, under keys of what they were made
 /// from. Any thread.
@@ -32,8 +33,8 @@ struct ObjectStore {
   std::function<void(const std::string &key, llvm::ArrayRef<char> bytes)> keep;
 };
 
-struct CodegenOptions {
-  native::TargetInfo target;
+struct CompileOptions {
+  TargetInfo target;
   const ObjectStore *objects = nullptr;
   /// The folder for NAME.loops.mlir, NAME.ll and NAME.s of every kernel; empty:
   /// none.
@@ -44,26 +45,29 @@ struct CodegenOptions {
 
 /// Called after each kernel with the kernel and the number of kernels done: one
 /// call at a time, on any thread. Returning false cancels the compilation.
-using ProgressFn = std::function<bool(const native::KernelObject &kernel,
-                                      size_t done, size_t total)>;
+using ProgressFn =
+    std::function<bool(const KernelObject &kernel, size_t done, size_t total)>;
+
+/// Replaces a function at level "kernel" by functions at level "loops". A
+/// failure is a diagnostic.
+using EmitFn = mlir::LogicalResult (*)(mlir::func::FuncOp kernel,
+                                       const TargetInfo &target);
 
 /// Compiles every function with a body in `module`, and does not change
 /// `module`:
 ///
-/// - `anabranch.kernel` functions on tensors (level "kernel"): the kernel
-/// choices
-///   make NAME and NAME_plan, NAME_setup if its tiles share something, and
-///   NAME_footprint if the function has the attribute `anabranch.footprint`;
+/// - `emit` takes those with the attribute `anabranch.kernel`. It may be null
+///   if there are none;
 /// - all other functions (level "loops": scf, arith, math, vector, cf and LLVM
 ///   dialect on scalars, vectors and !llvm.ptr), without changes. A function
 ///   NAME_setup, NAME_plan or NAME_footprint goes into the object of NAME.
 ///
 /// A failure is a diagnostic at the function's location; none ends the process.
-mlir::FailureOr<std::vector<native::KernelObject>>
-compileKernels(mlir::ModuleOp module, const CodegenOptions &options,
-               const ProgressFn &progress = {});
+mlir::FailureOr<std::vector<KernelObject>>
+compile(mlir::ModuleOp module, const CompileOptions &options, EmitFn emit = {},
+        const ProgressFn &progress = {});
 
-} // namespace kernels
+} // namespace native
 } // namespace anabranch
 
-#endif // ANABRANCH_KERNELS_CODEGEN_H
+#endif // ANABRANCH_NATIVE_COMPILE_H

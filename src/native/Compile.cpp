@@ -1,9 +1,8 @@
-//===- Codegen.cpp - kernels to machine code, in parallel -----------------===//
+//===- Compile.cpp - loops to machine code, in parallel -------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/Codegen.h"
+#include "native/Compile.h"
 
-#include "kernels/EmitKernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -35,7 +34,7 @@
 using namespace mlir;
 
 namespace anabranch {
-namespace kernels {
+namespace native {
 namespace {
 
 /// Milliseconds since the last call.
@@ -57,17 +56,18 @@ struct Job {
   std::string name;
   OwningOpRef<ModuleOp> module;
   Location location;
-  native::KernelObject object;
+  KernelObject object;
   std::string key; ///< in the object store; empty: not stored
 };
 
 /// What all jobs share.
 struct Shared {
-  Shared(const CodegenOptions &options, const ProgressFn &progress,
+  Shared(const CompileOptions &options, EmitFn emit, const ProgressFn &progress,
          size_t total)
-      : options(options), progress(progress), total(total) {}
+      : options(options), emit(emit), progress(progress), total(total) {}
 
-  const CodegenOptions &options;
+  const CompileOptions &options;
+  const EmitFn emit;
   const ProgressFn &progress;
   const size_t total;
   size_t done = 0;
@@ -75,7 +75,7 @@ struct Shared {
   std::mutex mutex;
 
   /// Reports a finished kernel to the caller.
-  void report(const native::KernelObject &object) {
+  void report(const KernelObject &object) {
     std::lock_guard<std::mutex> lock(mutex);
     ++done;
     if (progress && !progress(object, done, total))
@@ -117,14 +117,13 @@ LogicalResult lowerJob(Job &job, Shared &shared) {
     if (function->hasAttr("anabranch.kernel"))
       kernels.push_back(function);
   for (func::FuncOp kernel : kernels)
-    if (failed(emitKernel(kernel, shared.options.target)))
+    if (failed(shared.emit(kernel, shared.options.target)))
       return failure();
   job.object.emitMs = watch.lap();
   dump(shared, job, ".loops.mlir",
        [&](llvm::raw_ostream &stream) { job.module->print(stream); });
   watch.lap();
-  LogicalResult lowered =
-      native::lowerToLLVM(*job.module, shared.options.target);
+  LogicalResult lowered = lowerToLLVM(*job.module, shared.options.target);
   job.object.lowerMs = watch.lap();
   return lowered;
 }
@@ -152,20 +151,19 @@ llvm::Error translateJob(Job &job, Shared &shared, llvm::LLVMContext &context) {
     return llvm::createStringError("LLVM's verifier: %s", message.c_str());
   job.object.lowerMs += watch.lap();
 
-  native::optimizeModule(*module, **machine);
+  optimizeModule(*module, **machine);
   job.object.optimizeMs = watch.lap();
   dump(shared, job, ".ll",
        [&](llvm::raw_ostream &stream) { module->print(stream, nullptr); });
   if (!shared.options.dumpDirectory.empty()) {
     auto copy = llvm::CloneModule(*module);
     llvm::SmallString<0> text;
-    if (auto error =
-            native::emitObject(*copy, **machine, text, /*assembly=*/true))
+    if (auto error = emitObject(*copy, **machine, text, /*assembly=*/true))
       return error;
     dump(shared, job, ".s", [&](llvm::raw_ostream &os) { os << text; });
   }
   watch.lap();
-  if (auto error = native::emitObject(*module, **machine, job.object.bytes))
+  if (auto error = emitObject(*module, **machine, job.object.bytes))
     return error;
   job.object.objectMs = watch.lap();
   delete module;
@@ -179,8 +177,8 @@ bool findObject(Job &job, Shared &shared) {
   const ObjectStore *store = shared.options.objects;
   if (!store)
     return false;
-  job.key = native::nameByContents(*job.module, store->identity,
-                                   shared.options.target, job.object);
+  job.key = nameByContents(*job.module, store->identity, shared.options.target,
+                           job.object);
   job.object.found = !job.key.empty() && store->find(job.key, job.object.bytes);
   return job.object.found;
 }
@@ -201,7 +199,7 @@ LogicalResult translate(Job &job, Shared &shared) {
   }
   auto context = std::make_unique<llvm::LLVMContext>();
   llvm::Error error =
-      native::guardLLVM([&] { return translateJob(job, shared, *context); });
+      guardLLVM([&] { return translateJob(job, shared, *context); });
   job.module = nullptr;
   if (error) {
     // After a fatal error LLVM's objects are half done, and destroying them is
@@ -252,7 +250,7 @@ SmallVector<Job> splitJobs(ModuleOp module) {
 /// context.
 void prepareContext(MLIRContext &context) {
   DialectRegistry registry;
-  native::registerCodegenInterfaces(registry);
+  registerCodegenInterfaces(registry);
   context.appendDialectRegistry(registry);
   context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect,
                       func::FuncDialect, LLVM::LLVMDialect, math::MathDialect,
@@ -261,13 +259,14 @@ void prepareContext(MLIRContext &context) {
 
 } // namespace
 
-FailureOr<std::vector<native::KernelObject>>
-compileKernels(ModuleOp module, const CodegenOptions &options,
-               const ProgressFn &progress) {
+FailureOr<std::vector<KernelObject>> compile(ModuleOp module,
+                                             const CompileOptions &options,
+                                             EmitFn emit,
+                                             const ProgressFn &progress) {
   MLIRContext *context = module.getContext();
   prepareContext(*context);
   SmallVector<Job> jobs = splitJobs(module);
-  Shared shared(options, progress, jobs.size());
+  Shared shared(options, emit, progress, jobs.size());
   // All kernels are lowered before the first one is translated: MLIR's code
   // then need not stay in memory beside LLVM's.
   LogicalResult result = failableParallelForEach(
@@ -281,11 +280,11 @@ compileKernels(ModuleOp module, const CodegenOptions &options,
     return emitError(module.getLoc()) << "the compilation was cancelled";
   if (failed(result))
     return failure();
-  std::vector<native::KernelObject> objects;
+  std::vector<KernelObject> objects;
   for (Job &job : jobs)
     objects.push_back(std::move(job.object));
   return objects;
 }
 
-} // namespace kernels
+} // namespace native
 } // namespace anabranch
