@@ -27,7 +27,7 @@ struct AttentionBlocking {
   int64_t scoreRows;
   bool isStreamed = false; ///< keys and values are read in place
   bool usesAmx = false;    ///< products in AMX registers
-  bool usesDots = false;   ///< bf16 products by vdpbf16ps
+  bool usesDots = false;   ///< an instruction multiplies pairs of bf16
   int64_t group = 1;       ///< heads of a tile, which share keys
   /// Of an element that AMX registers multiply: three of f32 (FloatParts.h).
   int64_t parts = 1;

@@ -247,7 +247,7 @@ protected:
 
   const KernelChoice &choice() const {
     bool readsBytes =
-        c.left != Left::Exact && target.has(native::Multiply::DotInt8);
+        c.left != Left::Exact && target.isa().has(native::Multiply::DotInt8);
     return c.m <= mostQuantizedRows || readsBytes ? quantizedKernel
                                                   : gemmKernel;
   }
