@@ -14,7 +14,7 @@ namespace {
 // Both have a sign, an exponent and a mantissa, of these bits.
 constexpr int64_t signBit = 31, moreMantissa = 13, signShift = 16;
 constexpr int64_t f32Infinity = 0x7f800000, f16Infinity = 0x7c00,
-                  f16Nan = 0x7e00, f16Magnitude = 0x7fff;
+                  f16Nan = 0x7e00;
 /// The exponent of an f32, minus that of the f16 of the same value.
 constexpr int64_t exponentDistance = int64_t(127 - 15) << 23;
 /// The bits of the smallest normal f16, and of the number after the largest
@@ -25,6 +25,10 @@ constexpr int64_t leastNormal = int64_t(113) << 23, tooLarge = int64_t(143)
 Value isAtLeast(const MathBuilder &m, Value bits, int64_t least) {
   return m.builder.create<arith::CmpIOp>(m.loc, arith::CmpIPredicate::sge, bits,
                                          m.integer(least));
+}
+
+Value signMask(const MathBuilder &m) {
+  return m.integer(static_cast<int32_t>(uint32_t(1) << signBit));
 }
 
 Value join(const MathBuilder &m, Value a, Value b) {
@@ -38,19 +42,21 @@ Value widen(const MathBuilder &m, Value half) {
   Value bits = m.builder.create<arith::ExtUIOp>(
       m.loc, m.bitsType,
       m.builder.create<arith::BitcastOp>(m.loc, shorts, half));
-  Value magnitude = m.andBits(bits, m.integer(f16Magnitude));
-  Value sign = m.shiftLeft(m.xorBits(bits, magnitude), signShift);
-  Value moved = m.shiftLeft(magnitude, moreMantissa);
+  Value sign = m.andBits(m.shiftLeft(bits, signShift), signMask(m));
+  // LLVM would make `fabs` of a mask before the shift, and convert f16 for it.
+  constexpr int64_t withoutSign = signShift + 1;
+  Value moved =
+      m.shiftRight(m.shiftLeft(bits, withoutSign), withoutSign - moreMantissa);
   Value number = m.bits(m.mul(m.fromBits(moved), m.number(0x1p112)));
   Value special = join(m, moved, m.integer(f32Infinity));
-  Value isSpecial = isAtLeast(m, magnitude, f16Infinity);
+  Value isSpecial = isAtLeast(m, moved, f16Infinity << moreMantissa);
   return m.fromBits(join(m, m.select(isSpecial, special, number), sign));
 }
 
 /// The bits of the f16 nearest to an f32, in integers of 32 bits.
 Value roundToBits(const MathBuilder &m, Value number) {
   Value bits = m.bits(number);
-  Value sign = m.andBits(bits, m.integer(int64_t(1) << signBit));
+  Value sign = m.andBits(bits, signMask(m));
   Value magnitude = m.xorBits(bits, sign);
   // Half of the last place, or a little less if the place before is even.
   Value odd = m.andBits(m.shiftRight(magnitude, moreMantissa), m.integer(1));
