@@ -4,7 +4,7 @@
 #include "kernels/EmitKernel.h"
 
 #include "ir/Anabranch.h"
-#include "kernels/KernelChoices.h"
+#include "kernels/Plans.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -47,30 +47,33 @@ static LogicalResult verifyLoops(func::FuncOp function) {
   return failure(result.wasInterrupted());
 }
 
-const KernelChoice *chooseKernel(func::FuncOp kernel,
-                                 const native::TargetInfo &target,
-                                 std::string &reasons) {
-  for (const KernelChoice &choice : kernelChoices()) {
-    std::optional<std::string> reason = choice.refusal(kernel, target);
-    if (!reason)
-      return &choice;
-    reasons += "\n  " + choice.name.str() + ": " + *reason;
-  }
-  return nullptr;
+/// Writes the functions of the kernel before it.
+static LogicalResult emitPlan(Plan &plan, func::FuncOp kernel,
+                              const native::TargetInfo &target) {
+  if (failed(plan.prepare()))
+    return failure();
+  using Setup = llvm::function_ref<void(KernelShell::TileBody &)>;
+  auto setup = [&](KernelShell::TileBody &body) { plan.emitSetup(body); };
+  KernelShell shell{kernel, target};
+  return shell.emit(
+      [&](KernelShell::TileBody &body) { plan.emitTile(body); },
+      [&](KernelFunction &function) { return plan.grid(function); },
+      [&](KernelShell::FootprintBody &body) { plan.emitFootprint(body); },
+      plan.hasSetup() ? Setup(setup) : Setup());
 }
 
 LogicalResult emitKernel(func::FuncOp kernel,
                          const native::TargetInfo &target) {
   if (failed(generalizeKernel(kernel)))
     return failure();
-  std::string reasons;
-  const KernelChoice *choice = chooseKernel(kernel, target, reasons);
-  if (!choice)
-    return kernel.emitError("no kernel choice accepts this kernel for target ")
-           << target.name << reasons;
+  std::vector<Considered> considered = considerPlans(kernel, target);
+  Considered *chosen = cheapestOf(considered);
+  if (!chosen)
+    return kernel.emitError("no plan makes this kernel for target ")
+           << target.name << refusalsOf(considered);
+  explainPlans(kernel, considered, *chosen);
   Operation *before = kernel->getPrevNode();
-  KernelShell shell{kernel, target};
-  if (failed(choice->emit(shell)))
+  if (failed(emitPlan(*chosen->proposal.plan, kernel, target)))
     return failure();
   Operation *made =
       before ? before->getNextNode() : &kernel->getBlock()->front();

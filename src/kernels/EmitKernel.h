@@ -4,7 +4,6 @@
 #ifndef ANABRANCH_KERNELS_EMITKERNEL_H
 #define ANABRANCH_KERNELS_EMITKERNEL_H
 
-#include "kernels/emit/KernelChoice.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Support/LogicalResult.h"
 #include "native/target/Target.h"
@@ -12,19 +11,13 @@
 namespace anabranch {
 namespace kernels {
 
-/// Turns named structured operations into generics, so that kernel choices see
-/// one form only.
+/// Turns named structured operations into generics, so that plans see one form
+/// only.
 mlir::LogicalResult generalizeKernel(mlir::func::FuncOp kernel);
-
-/// The choice that makes a kernel of generics: the first that does not refuse.
-/// Null if all refuse; `reasons` then has the reason of each.
-const KernelChoice *chooseKernel(mlir::func::FuncOp kernel,
-                                 const native::TargetInfo &target,
-                                 std::string &reasons);
 
 /// Replaces the kernel function (level "kernel", on tensors) by NAME, NAME_plan
 /// and perhaps NAME_setup and NAME_footprint (level "loops") in the same
-/// module. If every choice refuses, a diagnostic has their reasons. Touches
+/// module. If no plan makes it, a diagnostic has the reasons. Touches
 /// nothing outside of the module, so that kernels of one context can be emitted
 /// at once.
 mlir::LogicalResult emitKernel(mlir::func::FuncOp kernel,

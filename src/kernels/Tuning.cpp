@@ -4,6 +4,7 @@
 #include "kernels/Tuning.h"
 
 #include "kernels/EmitKernel.h"
+#include "kernels/Plans.h"
 #include "kernels/gemm/GemmKernel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
@@ -31,16 +32,17 @@ std::string keyOf(func::FuncOp kernel) {
   return llvm::toHex(hash, /*LowerCase=*/true).substr(0, 32);
 }
 
-/// The product of a kernel, in terms of `copy`; none if another choice makes
-/// the kernel. `copy` is changed.
+/// The product of a kernel, in terms of `copy`; none if another plan makes the
+/// kernel. `copy` is changed.
 std::optional<Contraction> productOf(func::FuncOp copy,
                                      const native::TargetInfo &target) {
-  std::string why;
   if (failed(generalizeKernel(copy)))
     return std::nullopt;
-  const KernelChoice *choice = chooseKernel(copy, target, why);
-  if (!choice || choice->name != gemmKernel.name)
+  std::vector<Considered> considered = considerPlans(copy, target);
+  Considered *chosen = cheapestOf(considered);
+  if (!chosen || chosen->row->name != gemmRow.name)
     return std::nullopt;
+  std::string why;
   return Contraction::find(copy, why);
 }
 

@@ -1,5 +1,5 @@
-"""Follows CONTRIBUTING.md: adds an operator, a pass, a runtime step, a kernel choice, and an
-operator of torch_npu.
+"""Follows CONTRIBUTING.md: adds an operator, a pass, a runtime step, a plan, and an operator
+of torch_npu.
 
 Each recipe is a few edits of a copy of the sources. The copy is built once, and then each
 new thing must work. A recipe that needs more files than it names fails here.
@@ -36,24 +36,24 @@ def code(recipe: str) -> list[str]:
 
 (OPERATOR_ROW,) = code("An operator")
 PASS_FILE, PASS_TEST = code("A pass")
-(CHOICE_FILE,) = code("A kernel choice")
+(PLAN_FILE,) = code("A plan")
 NPU_FILE, NPU_CALL, NPU_TEST = code("An operator of torch_npu")
 
-CHOICE_HEADER = """
-#ifndef ANABRANCH_KERNELS_RECIPE_RECIPEKERNEL_H
-#define ANABRANCH_KERNELS_RECIPE_RECIPEKERNEL_H
+PLAN_HEADER = """
+#ifndef ANABRANCH_KERNELS_RECIPE_RECIPEPLAN_H
+#define ANABRANCH_KERNELS_RECIPE_RECIPEPLAN_H
 
-#include "kernels/emit/KernelChoice.h"
+#include "kernels/emit/Plan.h"
 
 namespace anabranch {
 namespace kernels {
 
-extern const KernelChoice recipeKernel;
+extern const PlanRow recipeRow;
 
 } // namespace kernels
 } // namespace anabranch
 
-#endif // ANABRANCH_KERNELS_RECIPE_RECIPEKERNEL_H
+#endif // ANABRANCH_KERNELS_RECIPE_RECIPEPLAN_H
 """
 
 STEP_CASE = """
@@ -174,18 +174,18 @@ RECIPES = {
             ),
         ]
     ),
-    "kernel choice": Recipe(
+    "plan": Recipe(
         new={
-            "src/kernels/recipe/RecipeKernel.h": CHOICE_HEADER,
-            "src/kernels/recipe/RecipeKernel.cpp": CHOICE_FILE,
+            "src/kernels/recipe/RecipePlan.h": PLAN_HEADER,
+            "src/kernels/recipe/RecipePlan.cpp": PLAN_FILE,
         },
         before=[
             (
-                "src/kernels/KernelChoices.cpp",
+                "src/kernels/Plans.cpp",
                 '#include "kernels/loops/LoopKernel.h"',
-                '#include "kernels/recipe/RecipeKernel.h"\n',
+                '#include "kernels/recipe/RecipePlan.h"\n',
             ),
-            ("src/kernels/KernelChoices.cpp", "loopKernel}", "recipeKernel, "),
+            ("src/kernels/Plans.cpp", "loopsRow}", "recipeRow, "),
             (
                 "CMakeLists.txt",
                 "  anabranch_wing(kernels/attention",
@@ -285,10 +285,10 @@ def test_runtime_step(followed: Path) -> None:
     assert "[  PASSED  ] 2 tests." in done
 
 
-def test_kernel_choice(followed: Path) -> None:
-    """The choice compiles, and the compiler tries it."""
+def test_plan(followed: Path) -> None:
+    """The plan compiles, and the compiler tries it."""
     symbols = run(["nm", "-C", "build/bin/anabranch-opt"], followed)
-    assert "recipeKernel" in symbols
+    assert "recipeRow" in symbols
 
 
 def test_operator_of_torch_npu(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-//===- AttentionKernel.cpp - the kernel choice of attention ---------------===//
+//===- AttentionKernel.cpp - the plan of attention ------------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
 #include "kernels/attention/AttentionKernel.h"
@@ -50,44 +50,59 @@ static ir::AttentionOp findAttention(func::FuncOp kernel, std::string &why) {
   return found;
 }
 
-static std::optional<std::string> refusal(func::FuncOp kernel,
-                                          const native::TargetInfo &target) {
+namespace {
+
+class AttentionPlan : public Plan {
+public:
+  AttentionPlan(ir::AttentionOp op, SmallVector<Epilogue, 1> epilogues,
+                const native::TargetInfo &target)
+      : op(op), epilogues(std::move(epilogues)),
+        blocking(AttentionBlocking::choose(op, target)) {}
+
+  PlanCost cost() const override { return {PlanCost::Rank::Special}; }
+
+  KernelShell::Grid grid(KernelFunction &function) const override {
+    AttentionContext attention(op, blocking, function);
+    return {attention.tileCount(), AttentionEmitter(attention).scratchBytes()};
+  }
+
+  void emitTile(KernelShell::TileBody &body) const override {
+    AttentionContext attention(op, blocking, body.function);
+    AttentionEmitter(attention).emitTile(body.evaluator, epilogues,
+                                         body.scratch, body.tile);
+  }
+
+  void emitFootprint(KernelShell::FootprintBody &body) const override {
+    AttentionContext attention(op, blocking, body.function);
+    TileFootprint footprint(body.function);
+    addAttentionFootprint(attention, footprint, epilogues, body.tile);
+    footprint.store(body.footprints);
+  }
+
+private:
+  ir::AttentionOp op;
+  SmallVector<Epilogue, 1> epilogues;
+  AttentionBlocking blocking;
+};
+
+Proposal propose(func::FuncOp kernel, const native::TargetInfo &target) {
   std::string why;
   ir::AttentionOp op = findAttention(kernel, why);
   if (!op)
-    return why;
+    return Proposal::refuse(why);
   if (auto reason = refuseAttention(op))
-    return reason;
-  if (!findEpilogues(kernel, op.getResult()))
-    return "a result is no pointwise function of the attention's";
-  return std::nullopt;
+    return Proposal::refuse(*reason);
+  auto epilogues = findEpilogues(kernel, op.getResult());
+  if (!epilogues)
+    return Proposal::refuse(
+        "a result is no pointwise function of the attention's");
+  return {std::make_unique<AttentionPlan>(op, std::move(*epilogues), target),
+          {}};
 }
 
-static LogicalResult emit(KernelShell &shell) {
-  std::string why;
-  ir::AttentionOp op = findAttention(shell.source, why);
-  AttentionBlocking blocking = AttentionBlocking::choose(op, shell.target);
-  auto epilogues = *findEpilogues(shell.source, op.getResult());
-  return shell.emit(
-      [&](KernelShell::TileBody &body) {
-        AttentionContext attention(op, blocking, body.function);
-        AttentionEmitter(attention).emitTile(body.evaluator, epilogues,
-                                             body.scratch, body.tile);
-      },
-      [&](KernelFunction &function) {
-        AttentionContext attention(op, blocking, function);
-        return KernelShell::Plan{attention.tileCount(),
-                                 AttentionEmitter(attention).scratchBytes()};
-      },
-      [&](KernelShell::FootprintBody &body) {
-        AttentionContext attention(op, blocking, body.function);
-        TileFootprint footprint(body.function);
-        addAttentionFootprint(attention, footprint, epilogues, body.tile);
-        footprint.store(body.footprints);
-      });
-}
+} // namespace
 
-const KernelChoice attentionKernel{"attention", refusal, emit};
+const PlanRow attentionRow{"attention", propose};
 
 } // namespace kernels
 } // namespace anabranch

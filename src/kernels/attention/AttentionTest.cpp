@@ -295,7 +295,7 @@ protected:
 };
 
 std::unique_ptr<Operand> AttentionTest::run(Data &d) {
-  auto library = compileCase(attentionKernel, kernelText(c), target);
+  auto library = compileCase(attentionRow, kernelText(c), target);
   if (!library || (!target.runsHere() && !emulation))
     return nullptr;
   std::vector<float> results(batches * c.length * c.heads * c.valueHead, 7);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "kernels/EmitKernel.h"
-#include "kernels/emit/KernelChoice.h"
+#include "kernels/Plans.h"
 #include "support/kernels/KernelLibrary.h"
 #include "support/native/ParsedKernel.h"
 
@@ -84,13 +84,14 @@ func.func @product(%a: tensor<3x5xf32>, %b: tensor<5x16xf32>) -> )mlir" +
 class ViewsOfProducts : public testing::TestWithParam<Case> {};
 
 TEST_P(ViewsOfProducts, AreItsEpilogue) {
-  std::string text = textOf(GetParam()), reasons;
+  std::string text = textOf(GetParam());
   native::TargetInfo target = llvm::cantFail(native::TargetInfo::get("avx2"));
   native::ParsedKernel parsed(text);
   ASSERT_TRUE(bool(parsed)) << text;
-  const KernelChoice *choice = chooseKernel(parsed.function(), target, reasons);
-  ASSERT_TRUE(choice);
-  EXPECT_EQ(choice->name, "contraction") << reasons;
+  auto considered = considerPlans(parsed.function(), target);
+  Considered *chosen = cheapestOf(considered);
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(chosen->row->name, "contraction") << refusalsOf(considered);
   if (!target.runsHere())
     GTEST_SKIP();
 

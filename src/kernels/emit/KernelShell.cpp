@@ -71,7 +71,7 @@ public:
                             bool hasTile,
                             llvm::function_ref<void(KernelShell::TileBody &)>);
   LogicalResult
-  plan(llvm::function_ref<KernelShell::Plan(KernelFunction &)> body);
+  plan(llvm::function_ref<KernelShell::Grid(KernelFunction &)> body);
   LogicalResult
   footprint(llvm::function_ref<void(KernelShell::FootprintBody &)> body);
 
@@ -185,12 +185,12 @@ void ShellEmitter::entry(const std::string &functionName,
 }
 
 LogicalResult ShellEmitter::plan(
-    llvm::function_ref<KernelShell::Plan(KernelFunction &)> body) {
+    llvm::function_ref<KernelShell::Grid(KernelFunction &)> body) {
   func::FuncOp emitted = create(name + "_plan", {pointer, pointer}, {});
   Location loc = source.getLoc();
   LaneBuilder lanes(builder, loc, shell.target.isa());
   KernelFunction function(source, shell.target, lanes, emitted.getArgument(0));
-  KernelShell::Plan plan = body(function);
+  KernelShell::Grid plan = body(function);
   Value scratch = builder.create<LLVM::GEPOp>(
       loc, pointer, builder.getI64Type(), emitted.getArgument(1),
       ArrayRef<LLVM::GEPArg>{1});
@@ -221,7 +221,7 @@ LogicalResult ShellEmitter::footprint(
 
 LogicalResult
 KernelShell::emit(llvm::function_ref<void(TileBody &)> tile,
-                  llvm::function_ref<Plan(KernelFunction &)> plan,
+                  llvm::function_ref<Grid(KernelFunction &)> plan,
                   llvm::function_ref<void(FootprintBody &)> footprint,
                   llvm::function_ref<void(TileBody &)> setup) {
   ShellEmitter emitter(*this);

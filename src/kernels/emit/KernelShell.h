@@ -36,7 +36,7 @@ struct KernelShell {
     mlir::Value tile;    ///< index; null in a setup
   };
   /// The values that the plan function returns, as index values.
-  struct Plan {
+  struct Grid {
     mlir::Value tiles;
     mlir::Value scratchBytes;
   };
@@ -52,7 +52,7 @@ struct KernelShell {
   /// Creates the functions before `source`, and calls the callbacks to write
   /// their bodies. `setup` is null if tiles share nothing.
   mlir::LogicalResult emit(llvm::function_ref<void(TileBody &)> tile,
-                           llvm::function_ref<Plan(KernelFunction &)> plan,
+                           llvm::function_ref<Grid(KernelFunction &)> plan,
                            llvm::function_ref<void(FootprintBody &)> footprint,
                            llvm::function_ref<void(TileBody &)> setup = {});
 };

@@ -1,4 +1,4 @@
-//===- GemmKernel.cpp - the kernel choice of products ---------------------===//
+//===- GemmKernel.cpp - the plan of products ------------------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
 #include "kernels/gemm/GemmKernel.h"
@@ -11,48 +11,61 @@ using namespace mlir;
 namespace anabranch {
 namespace kernels {
 
-static std::optional<std::string> refusal(func::FuncOp kernel,
-                                          const native::TargetInfo &target) {
-  std::string why;
-  if (!Contraction::find(kernel, why))
-    return why;
-  return std::nullopt;
-}
+namespace {
 
-static LogicalResult emit(KernelShell &shell) {
-  std::string why;
-  std::optional<Contraction> contraction = Contraction::find(shell.source, why);
-  if (!contraction)
-    return shell.source.emitError(why);
-  BlockingParameters given;
-  if (auto tuned = shell.source->getAttrOfType<StringAttr>(
-          BlockingParameters::attribute)) {
-    auto parsed = BlockingParameters::parse(tuned.getValue());
-    if (!parsed)
-      return shell.source.emitError("has no blocking '") << tuned << "'";
-    given = *parsed;
+class GemmPlan : public Plan {
+public:
+  GemmPlan(Contraction found, const native::TargetInfo &target)
+      : contraction(std::move(found)), target(target) {}
+
+  PlanCost cost() const override { return {PlanCost::Rank::General}; }
+
+  LogicalResult prepare() override {
+    BlockingParameters given;
+    if (auto tuned = contraction.source->getAttrOfType<StringAttr>(
+            BlockingParameters::attribute)) {
+      auto parsed = BlockingParameters::parse(tuned.getValue());
+      if (!parsed)
+        return contraction.source->emitError("has no blocking '")
+               << tuned << "'";
+      given = *parsed;
+    }
+    blocking = GemmBlocking::choose(contraction, target, given);
+    return success();
   }
-  GemmBlocking blocking =
-      GemmBlocking::choose(*contraction, shell.target, given);
-  return shell.emit(
-      [&](KernelShell::TileBody &body) {
-        GemmContext gemm(*contraction, blocking, body.function);
-        GemmEmitter(gemm).emitTile(body.evaluator, body.scratch, body.tile);
-      },
-      [&](KernelFunction &function) {
-        GemmContext gemm(*contraction, blocking, function);
-        return KernelShell::Plan{gemm.tileCount(),
-                                 GemmEmitter(gemm).scratchBytes()};
-      },
-      [&](KernelShell::FootprintBody &body) {
-        GemmContext gemm(*contraction, blocking, body.function);
-        TileFootprint footprint(body.function);
-        addGemmFootprint(gemm, footprint, body.tile);
-        footprint.store(body.footprints);
-      });
+
+  KernelShell::Grid grid(KernelFunction &function) const override {
+    GemmContext gemm(contraction, blocking, function);
+    return {gemm.tileCount(), GemmEmitter(gemm).scratchBytes()};
+  }
+  void emitTile(KernelShell::TileBody &body) const override {
+    GemmContext gemm(contraction, blocking, body.function);
+    GemmEmitter(gemm).emitTile(body.evaluator, body.scratch, body.tile);
+  }
+  void emitFootprint(KernelShell::FootprintBody &body) const override {
+    GemmContext gemm(contraction, blocking, body.function);
+    TileFootprint footprint(body.function);
+    addGemmFootprint(gemm, footprint, body.tile);
+    footprint.store(body.footprints);
+  }
+
+private:
+  Contraction contraction;
+  const native::TargetInfo &target;
+  GemmBlocking blocking;
+};
+
+Proposal propose(func::FuncOp kernel, const native::TargetInfo &target) {
+  std::string why;
+  std::optional<Contraction> contraction = Contraction::find(kernel, why);
+  if (!contraction)
+    return Proposal::refuse(why);
+  return {std::make_unique<GemmPlan>(std::move(*contraction), target), {}};
 }
 
-const KernelChoice gemmKernel{"contraction", refusal, emit};
+} // namespace
+
+const PlanRow gemmRow{"contraction", propose};
 
 } // namespace kernels
 } // namespace anabranch

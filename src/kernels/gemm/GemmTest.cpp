@@ -248,7 +248,7 @@ TEST_P(GemmTest, EqualsPlainLoops) {
   auto [targetName, c] = GetParam();
   native::TargetInfo target =
       llvm::cantFail(native::TargetInfo::get(targetName));
-  auto library = compileCase(gemmKernel, kernelText(c), target);
+  auto library = compileCase(gemmRow, kernelText(c), target);
   ASSERT_TRUE(library);
   auto emulation = AmxEmulation::of(target);
   if (!target.runsHere() && !emulation)

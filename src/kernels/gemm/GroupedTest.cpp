@@ -123,7 +123,7 @@ TEST_P(GroupedTest, MultipliesTheWeightAtThePlaceOfEachRow) {
   auto [targetName, c] = GetParam();
   native::TargetInfo target =
       llvm::cantFail(native::TargetInfo::get(targetName));
-  auto library = compileCase(gemmKernel, textOf(c), target);
+  auto library = compileCase(gemmRow, textOf(c), target);
   if (!library || !target.runsHere())
     return;
   int64_t rows = c.places.size();

@@ -181,7 +181,7 @@ TEST_P(PartsTest, SumsAreAsExactAsOfF32) {
   // Panels of odd vectors are read by one vector, and other panels not at all.
   GemmBlocking blocking = blockingOf(text, c, target);
   EXPECT_EQ(blocking.usesAmx && blocking.hasParts(), c.width % 16 == 0);
-  auto library = compileCase(gemmKernel, text, target);
+  auto library = compileCase(gemmRow, text, target);
   ASSERT_TRUE(library);
   for (native::GuardedMemory::Side side : sides) {
     Product product(c);
@@ -370,7 +370,7 @@ TEST_P(SpecialPartsTest, KindsAreThoseOfLoops) {
   Product product(c);
   putSpecial(product);
   ASSERT_TRUE(blockingOf(textOf(c), c, target).hasParts());
-  auto library = compileCase(gemmKernel, textOf(c), target);
+  auto library = compileCase(gemmRow, textOf(c), target);
   ASSERT_TRUE(library);
   if (!product.run(*library, target, native::GuardedMemory::Side::End))
     GTEST_SKIP() << "this processor lacks what AMX's emulation needs";

@@ -1,4 +1,4 @@
-//===- LoopKernel.cpp - the kernel choice of plain loops ------------------===//
+//===- LoopKernel.cpp - the plan of plain loops ---------------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
 #include "kernels/loops/LoopKernel.h"
@@ -14,11 +14,6 @@ using namespace mlir;
 
 namespace anabranch {
 namespace kernels {
-
-static std::optional<std::string> refusal(func::FuncOp,
-                                          const native::TargetInfo &) {
-  return std::nullopt;
-}
 
 /// Each group owns consecutive tiles. Calls `body` for each group, with the
 /// tile's number in it, under the condition that the tile is the group's.
@@ -41,7 +36,7 @@ static void forTile(const KernelModel &model, KernelFunction &function,
   }
 }
 
-static void emitGroups(KernelModel &model, KernelShell::TileBody &body) {
+static void emitGroups(const KernelModel &model, KernelShell::TileBody &body) {
   forTile(model, body.function, body.tile,
           [&](const NestGroup &group, Value tile) {
             GroupEmitter emitter(model, group, body.evaluator, body.scratch);
@@ -49,10 +44,10 @@ static void emitGroups(KernelModel &model, KernelShell::TileBody &body) {
           });
 }
 
-static KernelShell::Plan planGroups(const KernelModel &model,
-                                    KernelFunction &function) {
+static KernelShell::Grid gridOfGroups(const KernelModel &model,
+                                      KernelFunction &function) {
   LaneBuilder &lanes = function.lanes;
-  KernelShell::Plan plan{lanes.index(0), lanes.index(0)};
+  KernelShell::Grid plan{lanes.index(0), lanes.index(0)};
   for (const NestGroup &group : model.groups) {
     plan.tiles = lanes.addIndex(plan.tiles, makeGrid(function, group).tiles);
     plan.scratchBytes =
@@ -126,7 +121,7 @@ static void footprintOfGroup(const NestGroup &group,
   footprint.store(body.footprints);
 }
 
-static void footprintOfGroups(KernelModel &model,
+static void footprintOfGroups(const KernelModel &model,
                               KernelShell::FootprintBody &body) {
   forTile(model, body.function, body.tile,
           [&](const NestGroup &group, Value tile) {
@@ -134,21 +129,48 @@ static void footprintOfGroups(KernelModel &model,
           });
 }
 
-static LogicalResult emit(KernelShell &shell) {
-  splitPadding(shell.source);
-  splitBorders(shell.source);
-  FailureOr<KernelModel> model = buildModel(shell.source, shell.target);
-  if (failed(model))
-    return failure();
-  return shell.emit(
-      [&](KernelShell::TileBody &body) { emitGroups(*model, body); },
-      [&](KernelFunction &function) { return planGroups(*model, function); },
-      [&](KernelShell::FootprintBody &body) {
-        footprintOfGroups(*model, body);
-      });
+namespace {
+
+class LoopsPlan : public Plan {
+public:
+  LoopsPlan(func::FuncOp kernel, const native::TargetInfo &target)
+      : kernel(kernel), target(target) {}
+
+  PlanCost cost() const override { return {PlanCost::Rank::Last}; }
+
+  LogicalResult prepare() override {
+    splitPadding(kernel);
+    splitBorders(kernel);
+    FailureOr<KernelModel> built = buildModel(kernel, target);
+    if (failed(built))
+      return failure();
+    model.emplace(std::move(*built));
+    return success();
+  }
+
+  KernelShell::Grid grid(KernelFunction &function) const override {
+    return gridOfGroups(*model, function);
+  }
+  void emitTile(KernelShell::TileBody &body) const override {
+    emitGroups(*model, body);
+  }
+  void emitFootprint(KernelShell::FootprintBody &body) const override {
+    footprintOfGroups(*model, body);
+  }
+
+private:
+  func::FuncOp kernel;
+  const native::TargetInfo &target;
+  std::optional<KernelModel> model;
+};
+
+Proposal propose(func::FuncOp kernel, const native::TargetInfo &target) {
+  return {std::make_unique<LoopsPlan>(kernel, target), {}};
 }
 
-const KernelChoice loopKernel{"loops", refusal, emit};
+} // namespace
+
+const PlanRow loopsRow{"loops", propose};
 
 } // namespace kernels
 } // namespace anabranch

@@ -1,17 +1,17 @@
-//===- LoopKernel.h - the kernel choice of plain loops ----------*- C++ -*-===//
+//===- LoopKernel.h - the plan of plain loops -------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_KERNELS_LOOPS_LOOPKERNEL_H
 #define ANABRANCH_KERNELS_LOOPS_LOOPKERNEL_H
 
-#include "kernels/emit/KernelChoice.h"
+#include "kernels/emit/Plan.h"
 
 namespace anabranch {
 namespace kernels {
 
-/// The choice that can make any kernel. It runs shared loops where the
+/// The plan that can make any kernel. It runs shared loops where the
 /// operations have them, else one operation after the other in a single tile.
-extern const KernelChoice loopKernel;
+extern const PlanRow loopsRow;
 
 } // namespace kernels
 } // namespace anabranch

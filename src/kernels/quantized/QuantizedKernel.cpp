@@ -1,4 +1,4 @@
-//===- QuantizedKernel.cpp - the choice of quantised products -------------===//
+//===- QuantizedKernel.cpp - the plan of quantised products ---------------===//
 // SPDX-License-Identifier: Apache-2.0
 
 #include "kernels/quantized/QuantizedKernel.h"
@@ -152,56 +152,62 @@ struct Match {
   }
 };
 
-std::optional<std::string> refusal(func::FuncOp kernel,
-                                   const native::TargetInfo &target) {
-  std::string why;
-  if (!Match::find(kernel, target, why))
-    return why;
-  return std::nullopt;
-}
+class QuantizedPlan : public Plan {
+public:
+  QuantizedPlan(Match found, const native::TargetInfo &target)
+      : match(std::move(found)),
+        blocking(QuantizedBlocking::choose(match.contraction, match.weight,
+                                           target)) {}
 
-LogicalResult emit(KernelShell &shell) {
-  std::string why;
-  std::optional<Match> match = Match::find(shell.source, shell.target, why);
-  if (!match)
-    return shell.source.emitError(why);
-  const Contraction &contraction = match->contraction;
-  QuantizedBlocking blocking =
-      QuantizedBlocking::choose(contraction, match->weight, shell.target);
-  using Setup = llvm::function_ref<void(KernelShell::TileBody &)>;
-  auto setup = [&](KernelShell::TileBody &body) {
-    GemmContext gemm(contraction, blocking.gemm, body.function);
+  PlanCost cost() const override { return {PlanCost::Rank::Special}; }
+
+  KernelShell::Grid grid(KernelFunction &function) const override {
+    GemmContext gemm(match.contraction, blocking.gemm, function);
+    QuantizedContext context{gemm, match.weight, blocking};
+    int64_t bytes =
+        TileEmitter::resultBytes(context) + LeftDigits::scratchBytes(context);
+    return {gemm.tileCount(), function.lanes.index(bytes)};
+  }
+
+  void emitTile(KernelShell::TileBody &body) const override {
+    GemmContext gemm(match.contraction, blocking.gemm, body.function);
     gemm.evaluator = &body.evaluator;
-    QuantizedContext context{gemm, match->weight, blocking};
+    gemm.enterTile(body.tile);
+    QuantizedContext context{gemm, match.weight, blocking};
+    TileEmitter(context, body.scratch).emit();
+  }
+
+  bool hasSetup() const override { return !blocking.hasOwnDigits; }
+  void emitSetup(KernelShell::TileBody &body) const override {
+    GemmContext gemm(match.contraction, blocking.gemm, body.function);
+    gemm.evaluator = &body.evaluator;
+    QuantizedContext context{gemm, match.weight, blocking};
     TileEmitter(context, body.scratch).emitSetup();
-  };
-  return shell.emit(
-      [&](KernelShell::TileBody &body) {
-        GemmContext gemm(contraction, blocking.gemm, body.function);
-        gemm.evaluator = &body.evaluator;
-        gemm.enterTile(body.tile);
-        QuantizedContext context{gemm, match->weight, blocking};
-        TileEmitter(context, body.scratch).emit();
-      },
-      [&](KernelFunction &function) {
-        GemmContext gemm(contraction, blocking.gemm, function);
-        QuantizedContext context{gemm, match->weight, blocking};
-        int64_t bytes = TileEmitter::resultBytes(context) +
-                        LeftDigits::scratchBytes(context);
-        return KernelShell::Plan{gemm.tileCount(), function.lanes.index(bytes)};
-      },
-      [&](KernelShell::FootprintBody &body) {
-        GemmContext gemm(contraction, blocking.gemm, body.function);
-        TileFootprint footprint(body.function);
-        addGemmFootprint(gemm, footprint, body.tile);
-        footprint.store(body.footprints);
-      },
-      blocking.hasOwnDigits ? Setup() : Setup(setup));
+  }
+
+  void emitFootprint(KernelShell::FootprintBody &body) const override {
+    GemmContext gemm(match.contraction, blocking.gemm, body.function);
+    TileFootprint footprint(body.function);
+    addGemmFootprint(gemm, footprint, body.tile);
+    footprint.store(body.footprints);
+  }
+
+private:
+  Match match;
+  QuantizedBlocking blocking;
+};
+
+Proposal propose(func::FuncOp kernel, const native::TargetInfo &target) {
+  std::string why;
+  std::optional<Match> match = Match::find(kernel, target, why);
+  if (!match)
+    return Proposal::refuse(why);
+  return {std::make_unique<QuantizedPlan>(std::move(*match), target), {}};
 }
 
 } // namespace
 
-const KernelChoice quantizedKernel{"quantized contraction", refusal, emit};
+const PlanRow quantizedRow{"quantized contraction", propose};
 
 } // namespace kernels
 } // namespace anabranch

@@ -245,16 +245,16 @@ protected:
   const native::TargetInfo target =
       llvm::cantFail(native::TargetInfo::get(std::get<0>(GetParam())));
 
-  const KernelChoice &choice() const {
+  const PlanRow &row() const {
     bool readsBytes =
         c.left != Left::Exact && target.isa().has(native::Multiply::DotInt8);
-    return c.m <= mostQuantizedRows || readsBytes ? quantizedKernel
-                                                  : gemmKernel;
+    return c.m <= mostQuantizedRows || readsBytes ? quantizedRow
+                                                  : gemmRow;
   }
 };
 
 TEST_P(QuantizedTest, SumsAreAsExactAsOfF32) {
-  auto library = compileCase(choice(), textOf(c), target);
+  auto library = compileCase(row(), textOf(c), target);
   ASSERT_TRUE(library);
   for (auto side :
        {native::GuardedMemory::Side::End, native::GuardedMemory::Side::Begin}) {
@@ -276,7 +276,7 @@ TEST_P(QuantizedTest, RowsOfNoNumbersLeaveTheOthers) {
   for (int64_t k = 0; k < c.k; ++k)
     product.left.set(2 * c.k + k, "f32", 0);
   product.left.set(2 * c.k, "f32", largest / 4096);
-  auto library = compileCase(choice(), textOf(c), target);
+  auto library = compileCase(row(), textOf(c), target);
   ASSERT_TRUE(library);
   if (!product.run(*library, target, native::GuardedMemory::Side::End))
     GTEST_SKIP() << "this processor cannot run the target's code";

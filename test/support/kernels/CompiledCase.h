@@ -1,4 +1,4 @@
-//===- CompiledCase.h - cases of one kernel choice --------------*- C++ -*-===//
+//===- CompiledCase.h - cases of one row of plans --------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
 // For tests with two parameters: a target's name, and a case, which is a struct
@@ -7,7 +7,7 @@
 #ifndef ANABRANCH_SUPPORT_CODEGEN_COMPILEDCASE_H
 #define ANABRANCH_SUPPORT_CODEGEN_COMPILEDCASE_H
 
-#include "kernels/emit/KernelChoice.h"
+#include "kernels/emit/Plan.h"
 #include "support/kernels/KernelLibrary.h"
 #include "support/native/ParsedKernel.h"
 
@@ -24,18 +24,18 @@ std::string caseName(const testing::TestParamInfo<TargetAndCase<CaseT>> &info) {
          std::get<1>(info.param).name;
 }
 
-/// Compiles a kernel that the choice must accept, and prints how long that
-/// took. If it returns no library, the test has failed.
+/// Compiles a kernel for which the row must have a plan, and prints how long
+/// that took. If it returns no library, the test has failed.
 inline std::optional<KernelLibrary>
-compileCase(const KernelChoice &choice, const std::string &text,
+compileCase(const PlanRow &row, const std::string &text,
             const native::TargetInfo &target) {
   native::ParsedKernel parsed(text);
   if (!parsed) {
     ADD_FAILURE() << text;
     return std::nullopt;
   }
-  if (auto refusal = choice.refusal(parsed.function(), target))
-    ADD_FAILURE() << *refusal;
+  if (Proposal found = row.propose(parsed.function(), target); !found.plan)
+    ADD_FAILURE() << found.refusal;
   auto library = KernelLibrary::fromText(text, target);
   if (!library) {
     ADD_FAILURE() << llvm::toString(library.takeError()) << text;

@@ -1,0 +1,84 @@
+//===- Plan.h - one way to make a kernel ------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0
+//
+// A row of the list in Plans.cpp proposes a plan for a kernel on a target, or
+// says why it makes none. The cheapest plan makes the kernel. Plans may round
+// differently, but a kernel gives the same bits in every call and with every
+// number of workers.
+
+#ifndef ANABRANCH_KERNELS_EMIT_PLAN_H
+#define ANABRANCH_KERNELS_EMIT_PLAN_H
+
+#include "kernels/emit/KernelShell.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace anabranch {
+namespace kernels {
+
+/// What a kernel costs, for a comparison with its other plans.
+struct PlanCost {
+  /// A plan of an earlier rank costs less, whatever the cycles are.
+  enum class Rank {
+    /// Refuses every kernel that another plan makes as fast. No estimate
+    /// compares it with plans of the next rank.
+    Special,
+    /// Makes many kernels, few of them best.
+    General,
+    /// Makes any kernel, slower than each plan of its own form.
+    Last
+  };
+  Rank rank;
+  /// Estimated cycles of one core for all tiles. None if a size is not known,
+  /// or if the plan has no model; it then costs more than plans of its rank
+  /// that have one.
+  std::optional<double> cycles = std::nullopt;
+
+  bool operator<(const PlanCost &other) const;
+  /// "about 12000 cycles"; "" without an estimate.
+  std::string text() const;
+};
+
+/// The decision how a kernel is made. It refers to the kernel's function.
+class Plan {
+public:
+  virtual ~Plan() = default;
+
+  virtual PlanCost cost() const = 0;
+
+  /// Called once, before the bodies are written. May rewrite the kernel.
+  virtual mlir::LogicalResult prepare() { return mlir::success(); }
+  /// The number of tiles, and the scratch memory of each worker.
+  virtual KernelShell::Grid grid(KernelFunction &function) const = 0;
+  virtual void emitTile(KernelShell::TileBody &body) const = 0;
+  /// Which bytes a tile may touch. A bound that is too small is a race.
+  virtual void emitFootprint(KernelShell::FootprintBody &body) const = 0;
+  /// Whether tiles share something that `emitSetup` computes before them.
+  virtual bool hasSetup() const { return false; }
+  virtual void emitSetup(KernelShell::TileBody &) const {}
+};
+
+/// A plan, or the reason why there is none.
+struct Proposal {
+  std::unique_ptr<Plan> plan;
+  std::string refusal;
+
+  /// For example "it has 12 rows; more than 8 are cheaper in blocks".
+  static Proposal refuse(std::string reason) {
+    return {nullptr, std::move(reason)};
+  }
+};
+
+/// A row of the list of plans.
+struct PlanRow {
+  llvm::StringLiteral name;
+  Proposal (*propose)(mlir::func::FuncOp kernel,
+                      const native::TargetInfo &target);
+};
+
+} // namespace kernels
+} // namespace anabranch
+
+#endif // ANABRANCH_KERNELS_EMIT_PLAN_H
