@@ -5,6 +5,7 @@
 
 #include "ir/Anabranch.h"
 #include "kernels/Plans.h"
+#include "kernels/contraction/BlockingParameters.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -47,6 +48,17 @@ static LogicalResult verifyLoops(func::FuncOp function) {
   return failure(result.wasInterrupted());
 }
 
+/// The plan that tuning gave to the kernel; empty if it gave none.
+static FailureOr<std::string> wantedPlan(func::FuncOp kernel) {
+  auto text = kernel->getAttrOfType<StringAttr>(BlockingParameters::attribute);
+  if (!text)
+    return std::string();
+  auto given = BlockingParameters::parse(text.getValue());
+  if (!given)
+    return kernel.emitError("has no blocking '") << text.getValue() << "'";
+  return given->plan;
+}
+
 /// Writes the functions of the kernel before it.
 static LogicalResult emitPlan(Plan &plan, func::FuncOp kernel,
                               const native::TargetInfo &target) {
@@ -66,8 +78,11 @@ LogicalResult emitKernel(func::FuncOp kernel,
                          const native::TargetInfo &target) {
   if (failed(generalizeKernel(kernel)))
     return failure();
+  FailureOr<std::string> wanted = wantedPlan(kernel);
+  if (failed(wanted))
+    return failure();
   std::vector<Considered> considered = considerPlans(kernel, target);
-  Considered *chosen = cheapestOf(considered);
+  Considered *chosen = choosePlan(considered, *wanted);
   if (!chosen)
     return kernel.emitError("no plan makes this kernel for target ")
            << target.name << refusalsOf(considered);

@@ -5,11 +5,13 @@
 
 #include "ir/Explain.h"
 #include "kernels/attention/AttentionKernel.h"
-#include "kernels/gemm/GemmKernel.h"
+#include "kernels/gemm/ProductPlans.h"
 #include "kernels/loops/LoopKernel.h"
 #include "kernels/quantized/QuantizedKernel.h"
+#include "kernels/tileblocks/TileBlocksPlan.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 
@@ -17,7 +19,9 @@ namespace anabranch {
 namespace kernels {
 
 ArrayRef<PlanRow> planRows() {
-  static const PlanRow rows[] = {quantizedRow, gemmRow, attentionRow, loopsRow};
+  static const PlanRow rows[] = {quantizedRow, tileBlocksRow,   rowDotsRow,
+                                 rowSumsRow,   vectorBlocksRow, attentionRow,
+                                 loopsRow};
   return rows;
 }
 
@@ -29,8 +33,11 @@ std::vector<Considered> considerPlans(func::FuncOp kernel,
   return considered;
 }
 
-Considered *cheapestOf(std::vector<Considered> &considered) {
+Considered *choosePlan(std::vector<Considered> &considered, StringRef wanted) {
   Considered *best = nullptr;
+  for (Considered &one : considered)
+    if (one.proposal.plan && one.row->name == wanted)
+      return &one;
   for (Considered &one : considered)
     if (one.proposal.plan &&
         (!best || one.proposal.plan->cost() < best->proposal.plan->cost()))
@@ -46,10 +53,23 @@ std::string refusalsOf(const std::vector<Considered> &considered) {
   return text;
 }
 
-/// "row dots, about 8000 cycles".
-static std::string nameWithCost(const Considered &one) {
-  std::string cost = one.proposal.plan->cost().text();
-  return one.row->name.str() + (cost.empty() ? "" : ", " + cost);
+/// " (about 8000 cycles)", if the plan has an estimate.
+static std::string costOf(const Considered &one) {
+  std::optional<double> cycles = one.proposal.plan->cost().cycles;
+  if (!cycles)
+    return "";
+  return llvm::formatv(" (about {0:f0} cycles)", *cycles).str();
+}
+
+/// Why another plan was chosen than this one.
+static std::string whyInstead(const Considered &chosen, const Considered &one) {
+  PlanCost cost = chosen.proposal.plan->cost(),
+           other = one.proposal.plan->cost();
+  std::string name = chosen.row->name.str();
+  if (other < cost)
+    return "tuning gave " + name + " to the kernel";
+  return cost < other ? name + " costs less" + costOf(chosen)
+                      : name + " comes first at the same cost";
 }
 
 void explainPlans(func::FuncOp kernel,
@@ -64,8 +84,9 @@ void explainPlans(func::FuncOp kernel,
     if (&one == &chosen)
       continue;
     if (one.proposal.plan)
-      ir::explainRefusal(kernel.getLoc(), "made by " + nameWithCost(one),
-                         nameWithCost(chosen) + " cost less");
+      ir::explainRefusal(kernel.getLoc(),
+                         "made by " + one.row->name.str() + costOf(one),
+                         whyInstead(chosen, one));
     else
       refused[one.proposal.refusal].push_back(one.row->name);
   }

@@ -21,8 +21,10 @@ struct Considered {
 /// The proposals of all rows for a kernel of generics, in order of the rows.
 std::vector<Considered> considerPlans(mlir::func::FuncOp kernel,
                                       const native::TargetInfo &target);
-/// The cheapest plan's; null if all rows refuse.
-Considered *cheapestOf(std::vector<Considered> &considered);
+/// The plan of the row that the kernel's BlockingParameters want. If they want
+/// none, or the row refuses: the cheapest plan. Null if all rows refuse.
+Considered *choosePlan(std::vector<Considered> &considered,
+                       llvm::StringRef wanted = {});
 /// The reason of each row that refuses, one a line.
 std::string refusalsOf(const std::vector<Considered> &considered);
 /// Reports to the user why the kernel has the chosen plan and none of the

@@ -1,15 +1,17 @@
-//===- Tuning.cpp - blockings of kernels that were timed ------------------===//
+//===- Tuning.cpp - plans of kernels that were timed ----------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
 #include "kernels/Tuning.h"
 
 #include "kernels/EmitKernel.h"
 #include "kernels/Plans.h"
-#include "kernels/gemm/GemmKernel.h"
+#include "kernels/contraction/BlockingParameters.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <tuple>
 
 using namespace mlir;
 
@@ -32,18 +34,36 @@ std::string keyOf(func::FuncOp kernel) {
   return llvm::toHex(hash, /*LowerCase=*/true).substr(0, 32);
 }
 
-/// The product of a kernel, in terms of `copy`; none if another plan makes the
-/// kernel. `copy` is changed.
-std::optional<Contraction> productOf(func::FuncOp copy,
-                                     const native::TargetInfo &target) {
-  if (failed(generalizeKernel(copy)))
-    return std::nullopt;
-  std::vector<Considered> considered = considerPlans(copy, target);
-  Considered *chosen = cheapestOf(considered);
-  if (!chosen || chosen->row->name != gemmRow.name)
-    return std::nullopt;
-  std::string why;
-  return Contraction::find(copy, why);
+/// The candidates of all plans, by their estimates. The compiler's own choice
+/// is the first, with an empty text.
+std::vector<TunableKernel::Candidate>
+candidatesOf(std::vector<Considered> &considered) {
+  using Candidate = TunableKernel::Candidate;
+  const Considered *chosen = choosePlan(considered);
+  std::vector<Candidate> all;
+  std::optional<Candidate> first;
+  for (const Considered &one : considered) {
+    if (!one.proposal.plan)
+      continue;
+    for (const PlanCandidate &found : one.proposal.plan->candidates()) {
+      if (&one == chosen && found.parameters.empty()) {
+        first = Candidate{"", found.cycles};
+        continue;
+      }
+      std::string text = "plan=" + one.row->name.str();
+      if (!found.parameters.empty())
+        text += "," + found.parameters;
+      all.push_back({text, found.cycles});
+    }
+  }
+  if (!first)
+    return {};
+  llvm::sort(all, [](const Candidate &a, const Candidate &b) {
+    return std::tuple(a.cycles, a.parameters.size(), a.parameters) <
+           std::tuple(b.cycles, b.parameters.size(), b.parameters);
+  });
+  all.insert(all.begin(), *first);
+  return all;
 }
 
 } // namespace
@@ -56,11 +76,14 @@ std::vector<TunableKernel> listTunableKernels(ModuleOp module,
     if (!kernel->hasAttr("anabranch.kernel"))
       continue;
     OwningOpRef<func::FuncOp> copy = kernel.clone();
-    std::optional<Contraction> product = productOf(*copy, target);
-    if (!product)
+    (*copy)->removeAttr(BlockingParameters::attribute);
+    if (failed(generalizeKernel(*copy)))
       continue;
+    std::vector<Considered> considered = considerPlans(*copy, target);
     TunableKernel tunable{kernel.getSymName().str(), keyOf(kernel),
-                          listBlockings(*product, target, most)};
+                          candidatesOf(considered)};
+    if (tunable.candidates.size() > std::max<size_t>(most, 1))
+      tunable.candidates.resize(std::max<size_t>(most, 1));
     if (tunable.candidates.size() > 1)
       found.push_back(std::move(tunable));
   }

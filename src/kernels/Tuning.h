@@ -1,15 +1,15 @@
-//===- Tuning.h - blockings of kernels that were timed ----------*- C++ -*-===//
+//===- Tuning.h - plans of kernels that were timed --------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// A caller of the compiler may time the blockings of a kernel and choose one. A
+// A caller of the compiler may time the plans of a kernel and choose one. A
 // kernel is identified by what it computes, so its key is the same in every
 // graph.
 
 #ifndef ANABRANCH_KERNELS_TUNING_H
 #define ANABRANCH_KERNELS_TUNING_H
 
-#include "kernels/contraction/BlockingCandidates.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "native/target/Target.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <string>
@@ -18,17 +18,23 @@
 namespace anabranch {
 namespace kernels {
 
-/// Blockings, as texts of BlockingParameters, by key of the kernel.
+/// Plans, as texts of BlockingParameters, by key of the kernel.
 using Blockings = llvm::StringMap<std::string>;
 
-/// A kernel whose blocking can be set.
+/// A kernel whose plan can be set.
 struct TunableKernel {
+  /// A plan with its parameters, and estimated cycles of one core.
+  struct Candidate {
+    std::string parameters; ///< text of BlockingParameters
+    double cycles;
+  };
+
   std::string name, key;
-  std::vector<BlockingCandidate> candidates; ///< the first is the default
+  std::vector<Candidate> candidates; ///< the first is the default
 };
 
-/// The kernels of products in `module` that have several candidates. Lists at
-/// most `most` candidates of each.
+/// The kernels in `module` that have several candidates. Lists at most `most`
+/// of each.
 std::vector<TunableKernel> listTunableKernels(mlir::ModuleOp module,
                                               const native::TargetInfo &target,
                                               size_t most);

@@ -3,6 +3,7 @@
 
 #include "pipeline/Options.h"
 
+#include "kernels/contraction/BlockingParameters.h"
 #include "pipeline/Phases.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"

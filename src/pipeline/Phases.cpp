@@ -6,8 +6,8 @@
 #include "pipeline/Phases.h"
 
 #include "import/passes/Passes.h"
+#include "kernels/Panels.h"
 #include "kernels/attention/AttentionKernel.h"
-#include "kernels/contraction/GemmBlocking.h"
 #include "kernels/quantized/QuantizedBlocking.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"

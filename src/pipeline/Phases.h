@@ -4,7 +4,7 @@
 #ifndef ANABRANCH_PIPELINE_PHASES_H
 #define ANABRANCH_PIPELINE_PHASES_H
 
-#include "kernels/contraction/GemmBlocking.h"
+#include "kernels/Panels.h"
 #include "machine/limits/MachineRates.h"
 #include "schedule/Passes.h"
 #include "llvm/ADT/ArrayRef.h"

@@ -108,9 +108,9 @@ void Report::addKernels(ModuleOp module,
 void Report::addBlockings(ArrayRef<kernels::TunableKernel> found) {
   for (const kernels::TunableKernel &kernel : found) {
     json::Array candidates;
-    for (const kernels::BlockingCandidate &candidate : kernel.candidates)
+    for (const kernels::TunableKernel::Candidate &candidate : kernel.candidates)
       candidates.push_back(
-          json::Object{{"parameters", candidate.parameters.text()},
+          json::Object{{"parameters", candidate.parameters},
                        {"cycles", static_cast<int64_t>(candidate.cycles)}});
     blockings.push_back(json::Object{{"kernel", kernel.name},
                                      {"key", kernel.key},

@@ -39,7 +39,7 @@ LIMITS = {
     "src/import/convolution/Winograd.cpp": "memory that a convolution may spend",
     "src/import/quantized/AffineIntegers.cpp": "a zero point, no bytes",
     "src/import/quantized/RoundedBytes.cpp": "a zero point, no bytes",
-    "src/kernels/contraction/AmxBlocking.cpp": "the work of a tile",
+    "src/kernels/tileblocks/AmxBlocking.cpp": "the work of a tile",
     "src/kernels/emit/Lanes.cpp": "bounds a product of multiples",
     "src/kernels/nests/TileGrid.cpp": "operations of a tile",
     "src/package/files/Files.cpp": "the piece in which a file is read",
@@ -58,7 +58,7 @@ LIMITS = {
 }
 # Wings whose rework takes these copies away.
 COPIES = {
-    "src/kernels/contraction/AmxBlocking.cpp",
+    "src/kernels/tileblocks/AmxBlocking.cpp",
     "src/kernels/microkernel/MicroKernel.cpp",
     "src/kernels/quantized/QuantizedFunction.cpp",
 }

@@ -1,6 +1,7 @@
-"""Times blockings of a graph's products on this machine.
+"""Times plans of a graph's products on this machine.
 
-The compiler lists candidates for each kernel, ordered by its cost model. One package
+The compiler lists candidates for each kernel, ordered by its cost model: a plan and its
+blocking, as text. One package
 takes the second candidate of every kernel, one the third, and so on. The packages run
 in turns, and a trace tells the time of each kernel in each package. The last package
 takes the best candidate of each kernel and runs against the compiler's own choice; a
@@ -36,7 +37,7 @@ LEAST_CALLS, MOST_CALLS, TURN_SECONDS = 3, 50, 0.005
 # runs.
 COMPILING, TRYING = 0.4, 0.7
 
-# The blocking of a kernel as text, its time and that of the compiler's choice in
+# The plan and blocking of a kernel as text, its time and that of the compiler's choice in
 # microseconds.
 Result = dict[str, Any]
 WHOLE = ""

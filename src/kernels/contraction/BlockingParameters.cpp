@@ -1,10 +1,11 @@
-//===- BlockingParameters.cpp - what tuning may set of a blocking ---------===//
+//===- BlockingParameters.cpp - what tuning may set of a plan -------------===//
 // SPDX-License-Identifier: Apache-2.0
 
 #include "kernels/contraction/BlockingParameters.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 
@@ -19,7 +20,6 @@ struct Field {
 };
 
 constexpr Field fields[] = {
-    {"amx", &BlockingParameters::amx},
     {"rows", &BlockingParameters::rows},
     {"vectors", &BlockingParameters::vectors},
     {"depth", &BlockingParameters::depth},
@@ -27,6 +27,12 @@ constexpr Field fields[] = {
     {"panels_per_tile", &BlockingParameters::panelsPerTile},
     {"bytes_ahead", &BlockingParameters::bytesAhead},
 };
+
+bool isName(StringRef text) {
+  return !text.empty() && all_of(text, [](char c) {
+    return isLower(c) || isDigit(c) || c == '_';
+  });
+}
 
 } // namespace
 
@@ -37,7 +43,7 @@ int64_t BlockingParameters::count() const {
 }
 
 std::string BlockingParameters::text() const {
-  std::string text;
+  std::string text = plan.empty() ? "" : "plan=" + plan;
   for (const Field &field : fields)
     if (const std::optional<int64_t> &value = this->*field.value)
       text += (text.empty() ? "" : ",") + field.name.str() + "=" +
@@ -53,6 +59,10 @@ std::optional<BlockingParameters> BlockingParameters::parse(StringRef text) {
     StringRef name = part.split('=').first, number = part.split('=').second;
     const Field *field =
         find_if(fields, [&](const Field &f) { return f.name == name; });
+    if (name == "plan" && parameters.plan.empty() && isName(number)) {
+      parameters.plan = number.str();
+      continue;
+    }
     int64_t value;
     if (field == std::end(fields) || number.getAsInteger(10, value) ||
         value < 0 || parameters.*field->value)
@@ -62,6 +72,15 @@ std::optional<BlockingParameters> BlockingParameters::parse(StringRef text) {
   if (parameters.rows.has_value() != parameters.vectors.has_value())
     return std::nullopt;
   return parameters;
+}
+
+BlockingParameters BlockingParameters::of(mlir::func::FuncOp kernel,
+                                          StringRef plan) {
+  auto text = kernel->getAttrOfType<mlir::StringAttr>(attribute);
+  auto given = text ? parse(text.getValue()) : std::nullopt;
+  if (!given || (!given->plan.empty() && given->plan != plan))
+    return {};
+  return *given;
 }
 
 } // namespace kernels

@@ -1,9 +1,10 @@
-//===- BlockingParameters.h - what tuning may set of a blocking -*- C++ -*-===//
+//===- BlockingParameters.h - what tuning may set of a plan -----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_KERNELS_CONTRACTION_BLOCKINGPARAMETERS_H
 #define ANABRANCH_KERNELS_CONTRACTION_BLOCKINGPARAMETERS_H
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
@@ -13,23 +14,28 @@
 namespace anabranch {
 namespace kernels {
 
-/// Parts of a GemmBlocking that are given. Parts without a value are chosen as
-/// by default. Any value is safe: one that does not fit the product is rounded
-/// to one that does, or ignored.
+/// Parts of a product's plan that are given. Parts without a value are chosen
+/// as by default. Any value is safe: one that does not fit the product is
+/// rounded to one that does, or ignored.
 struct BlockingParameters {
-  std::optional<int64_t> amx; ///< 0: no AMX registers
+  /// The name of the plan's row; empty: the cheapest plan. A plan that refuses
+  /// the product is ignored.
+  std::string plan;
   /// Of a block of accumulators in vector registers. Both or neither are set.
   std::optional<int64_t> rows, vectors;
   std::optional<int64_t> depth;
   std::optional<int64_t> rowsPerTile, panelsPerTile;
   std::optional<int64_t> bytesAhead;
 
-  /// The number of parameters with a value.
+  /// The number of parameters with a value, without the plan.
   int64_t count() const;
-  /// "rows=8,vectors=3,depth=384"; empty if none has a value.
+  /// "plan=vector_blocks,rows=8,vectors=3"; empty if nothing is given.
   std::string text() const;
   /// The parameters in such a text; none if it is no such text.
   static std::optional<BlockingParameters> parse(llvm::StringRef text);
+  /// What a kernel function gives to this plan: nothing if it names another
+  /// one.
+  static BlockingParameters of(mlir::func::FuncOp kernel, llvm::StringRef plan);
 
   /// The attribute of a kernel function with the text.
   static constexpr llvm::StringLiteral attribute = "anabranch.blocking";

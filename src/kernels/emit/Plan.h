@@ -11,9 +11,12 @@
 
 #include "kernels/emit/KernelShell.h"
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace anabranch {
 namespace kernels {
@@ -36,17 +39,30 @@ struct PlanCost {
   /// that have one.
   std::optional<double> cycles = std::nullopt;
 
-  bool operator<(const PlanCost &other) const;
-  /// "about 12000 cycles"; "" without an estimate.
-  std::string text() const;
+  bool operator<(const PlanCost &other) const {
+    constexpr double unknown = std::numeric_limits<double>::infinity();
+    return std::pair(rank, cycles.value_or(unknown)) <
+           std::pair(other.rank, other.cycles.value_or(unknown));
+  }
 };
 
-/// The decision how a kernel is made. It refers to the kernel's function.
+/// Parameters that a plan can be given, as text, and the cycles that its model
+/// then estimates. Empty text: the plan's own choice.
+struct PlanCandidate {
+  std::string parameters;
+  double cycles;
+};
+
+/// The decision how a kernel is made. It refers to the kernel's function and to
+/// the target.
 class Plan {
 public:
   virtual ~Plan() = default;
 
   virtual PlanCost cost() const = 0;
+  /// Parameters that are worth timing, in any order; none if the plan has no
+  /// model.
+  virtual std::vector<PlanCandidate> candidates() const { return {}; }
 
   /// Called once, before the bodies are written. May rewrite the kernel.
   virtual mlir::LogicalResult prepare() { return mlir::success(); }

@@ -23,21 +23,23 @@ Value BlockMultiplier::continues(const Block &block) {
 
 bool BlockMultiplier::rowsAreWhole() const {
   auto rows = gemm.contraction.knownSize(gemm.contraction.rows);
-  return rows && !gemm.contraction.isGrouped && *rows % gemm.blocking.rows == 0;
+  return rows && !gemm.contraction.isGrouped &&
+         *rows % gemm.layout.tiling.rows == 0;
 }
 
 /// Vectors of the last panel that have columns; all vectors if that is not
 /// known.
 int64_t BlockMultiplier::lastVectors() const {
-  const GemmBlocking &blocking = gemm.blocking;
+  const ProductLayout &layout = gemm.layout;
   auto columns = gemm.contraction.knownSize(gemm.contraction.column);
-  int64_t rest = columns ? *columns % blocking.columns() : 0;
-  return rest ? (rest + blocking.lanes - 1) / blocking.lanes : blocking.vectors;
+  int64_t rest = columns ? *columns % layout.tiling.columns() : 0;
+  return rest ? (rest + layout.tiling.lanes - 1) / layout.tiling.lanes
+              : layout.tiling.vectors;
 }
 
 int64_t wordsOfPartialSum(const GemmContext &gemm) {
   constexpr int64_t ofTerms = 64, ofDepth = 128, ofPatch = 256;
-  const auto &patch = gemm.blocking.patch;
+  const auto &patch = gemm.layout.left.patch;
   if (!gemm.isOneBlock() && !patch)
     return 0;
   const Contraction &contraction = gemm.contraction;
@@ -47,37 +49,37 @@ int64_t wordsOfPartialSum(const GemmContext &gemm) {
   if (patch)
     words = std::max<int64_t>(words / patch->run, 1) * patch->run;
   auto depths = contraction.knownSize(contraction.depth);
-  bool isOnePart = depths && *depths <= words * gemm.blocking.kPack;
+  bool isOnePart = depths && *depths <= words * gemm.layout.word.kPack;
   return isOnePart ? 0 : words;
 }
 
 MicroKernel BlockMultiplier::microKernel(int64_t vectors) const {
-  const GemmBlocking &blocking = gemm.blocking;
+  const ProductLayout &layout = gemm.layout;
   MicroKernel kernel{gemm.contraction.element,
-                     blocking.lanes,
-                     blocking.rows,
+                     layout.tiling.lanes,
+                     layout.tiling.rows,
                      vectors,
-                     blocking.columns(),
+                     layout.tiling.columns(),
                      std::nullopt,
                      std::nullopt,
-                     blocking.rightElement,
-                     blocking.wordProduct()};
-  kernel.isLeftInterleaved = blocking.interleavesLeft;
-  if (blocking.interleavesLeft)
-    kernel.leftStep = blocking.rows * kernel.product.parts();
+                     layout.right.element,
+                     layout.word.product};
+  kernel.isLeftInterleaved = layout.left.isInterleaved();
+  if (layout.left.isInterleaved())
+    kernel.leftStep = layout.tiling.rows * kernel.product.parts();
   else if (LeftOperand::stepIsUnit(gemm))
     kernel.leftStep = 1;
-  if (blocking.patch)
-    kernel.runs = {blocking.patch->run, blocking.patch->numberElements(),
+  if (layout.left.patch)
+    kernel.runs = {layout.left.patch->run, layout.left.patch->numberElements(),
                    [this](LaneBuilder &inner, Value run) {
                      return ImagePatch::offsetOfRun(
                          inner, *gemm.contraction.windows->axes,
-                         *gemm.blocking.patch, run);
+                         *gemm.layout.left.patch, run);
                    }};
-  if (blocking.right != GemmBlocking::Right::InPlace)
-    kernel.rightStep = blocking.panelWidth;
-  if (blocking.right == GemmBlocking::Right::Prepacked)
-    kernel.bytesAhead = blocking.bytesAhead;
+  if (layout.right.form != RightAccess::Form::InPlace)
+    kernel.rightStep = layout.right.panelWidth;
+  if (layout.right.form == RightAccess::Form::Panels)
+    kernel.bytesAhead = bytesAhead;
   kernel.wordsOfPartialSum = wordsOfPartialSum(gemm);
   return kernel;
 }
@@ -96,8 +98,9 @@ void BlockMultiplier::multiply(const Block &block) {
   // Rows behind the last one repeat it. Nobody reads their sums.
   Value lastRow = lanes.subIndex(gemm.tile.endRow, lanes.index(1));
   MicroKernel::Arguments arguments;
-  const auto &patch = gemm.blocking.patch;
-  int64_t pointers = gemm.blocking.interleavesLeft ? 1 : gemm.blocking.rows;
+  const auto &patch = gemm.layout.left.patch;
+  int64_t pointers =
+      gemm.layout.left.isInterleaved() ? 1 : gemm.layout.tiling.rows;
   if (patch) {
     pointers = 0;
     arguments.left.push_back(left.at(block.row, lanes.index(0)).pointer);
@@ -120,7 +123,7 @@ void BlockMultiplier::multiply(const Block &block) {
   if (compensation.isNeeded())
     arguments.compensation =
         compensation.pointerTo(lanes.subIndex(block.row, gemm.tile.firstRow));
-  int64_t vectors = gemm.blocking.vectors;
+  int64_t vectors = gemm.layout.tiling.vectors;
   if (lastVectors() == vectors)
     return call(wholePanel, vectors, "", arguments);
   gemm.wholeOrLast([&](bool whole) {

@@ -21,9 +21,11 @@ int64_t wordsOfPartialSum(const GemmContext &gemm);
 
 class BlockMultiplier {
 public:
+  /// A right operand in panels is fetched so many bytes ahead.
   BlockMultiplier(GemmContext &gemm, LeftOperand &left,
-                  Compensation &compensation)
-      : gemm(gemm), lanes(gemm.lanes), left(left), compensation(compensation) {}
+                  Compensation &compensation, int64_t bytesAhead)
+      : gemm(gemm), lanes(gemm.lanes), left(left), compensation(compensation),
+        bytesAhead(bytesAhead) {}
 
   /// The rows from `row` on, for `count` depths from `first` on.
   struct Block {
@@ -40,6 +42,7 @@ private:
   LaneBuilder &lanes;
   LeftOperand &left;
   Compensation &compensation;
+  int64_t bytesAhead;
   /// The micro-kernels' functions, made at their first call. The last panel may
   /// have fewer vectors.
   mlir::func::FuncOp wholePanel, lastPanel;

@@ -20,8 +20,14 @@ public:
   Compensation(GemmContext &gemm, LeftOperand &left, mlir::Value memory)
       : gemm(gemm), lanes(gemm.lanes), left(left), memory(memory) {}
 
+  /// The elements of that memory; zero if no row needs compensation.
+  static int64_t scratchElements(const GemmContext &gemm) {
+    return gemm.layout.word.needsCompensation() ? gemm.layout.tiling.rowsPerTile
+                                                : 0;
+  }
+
   /// Whether the product's sums need compensation.
-  bool isNeeded() const { return gemm.blocking.needsCompensation(); }
+  bool isNeeded() const { return gemm.layout.word.needsCompensation(); }
 
   /// Computes the compensation of the tile's rows, if they need it.
   void compute();

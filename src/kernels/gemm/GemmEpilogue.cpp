@@ -29,7 +29,7 @@ Value GemmEpilogue::addInitial(Value sum, ArrayRef<Lanes> index) {
 /// The sums, computed again from whole floats if one is no finite number
 /// (FloatParts.h).
 Value GemmEpilogue::withoutParts(Value sum, ArrayRef<Value> row, Value column) {
-  int64_t width = gemm.blocking.lanes;
+  int64_t width = gemm.layout.tiling.lanes;
   OperandReader left(gemm, gemm.contraction.left);
   OperandReader right(gemm, gemm.contraction.right);
   // The difference is NaN unless the sum is finite.
@@ -67,14 +67,14 @@ void GemmEpilogue::emitVector(ArrayRef<Value> row, const Vector &vector,
   linalg::GenericOp op = gemm.contraction.op;
   Value mask = vector.isWhole
                    ? Value()
-                   : gemm.columnMask(vector.column, gemm.blocking.lanes);
+                   : gemm.columnMask(vector.column, gemm.layout.tiling.lanes);
   LaneBuilder::MaskGuard guard(lanes, vector.width, mask);
   SmallVector<Lanes> position =
       gemm.point(row, Lanes::linear(vector.column, 1, vector.width), Lanes());
   SmallVector<Lanes> index =
       evaluator.apply(op.getIndexingMapsArray()[2], position);
   Value sum = gemm.memory.ofWidth(vector.width).loadVector(sums, vector.offset);
-  if (gemm.blocking.hasParts())
+  if (gemm.layout.steps.hasParts())
     sum = withoutParts(sum, row, vector.column);
   sum = addInitial(sum, index);
   evaluator.bind(op.getResult(0),
@@ -88,7 +88,7 @@ void GemmEpilogue::emitVector(ArrayRef<Value> row, const Vector &vector,
 /// may lie behind it, and a masked store would delay a load from there.
 void GemmEpilogue::emitRow(ArrayRef<Value> row, Value width, Value at,
                            Value sums) {
-  int64_t length = gemm.blocking.lanes;
+  int64_t length = gemm.layout.tiling.lanes;
   auto known = gemm.contraction.knownSize(gemm.contraction.column);
   auto emitAt = [&](Value offset, int64_t elements, bool isWhole) {
     Value column = lanes.addIndex(gemm.tile.firstColumn, offset);
@@ -97,14 +97,14 @@ void GemmEpilogue::emitRow(ArrayRef<Value> row, Value width, Value at,
   };
   // A row of an AMX block has one or two vectors. Without a loop, their stores
   // follow each other.
-  int64_t columns = gemm.blocking.columns();
-  if (gemm.blocking.usesAmx && known && *known % columns == 0) {
+  int64_t columns = gemm.layout.tiling.columns();
+  if (gemm.layout.usesTileRegisters() && known && *known % columns == 0) {
     for (int64_t i = 0; i < columns; i += length)
       emitAt(lanes.index(i), length, /*isWhole=*/true);
     return;
   }
   bool isEven = known && *known % length == 0;
-  if (!known || isEven || gemm.blocking.hasParts())
+  if (!known || isEven || gemm.layout.steps.hasParts())
     return lanes.loop(lanes.index(0), width, length,
                       [&](Value offset) { emitAt(offset, length, isEven); });
   Value whole = lanes.mulIndex(lanes.divIndex(width, lanes.index(length)),
@@ -123,7 +123,7 @@ void GemmEpilogue::emitRow(ArrayRef<Value> row, Value width, Value at,
 /// use for each. The outer loops of rows are found once for all rows along the
 /// last one.
 void GemmEpilogue::forEachRow(Value first, Value end, RowBody body) {
-  const auto &patch = gemm.blocking.patch;
+  const auto &patch = gemm.layout.left.patch;
   const GemmContext::Tile &tile = gemm.tile;
   ArrayRef<unsigned> loops = gemm.contraction.rows;
   // Rows of a patch of several columns have numbers of their own.
@@ -165,7 +165,7 @@ void GemmEpilogue::forEachRow(Value first, Value end, RowBody body) {
 }
 
 void GemmEpilogue::emit(Value row, Value endRow, Value sums) {
-  int64_t columns = gemm.blocking.columns();
+  int64_t columns = gemm.layout.tiling.columns();
   Value panelColumns = lanes.index(columns);
   Value firstColumn = gemm.tile.firstColumn;
   auto known = gemm.contraction.knownSize(gemm.contraction.column);

@@ -25,7 +25,7 @@ static SmallVector<IndexRange> loopsOfTile(GemmContext &gemm,
   for (auto [loop, range] : llvm::zip(contraction.rows, rows))
     loops[loop] = range;
   Value endColumn = lanes.minIndex(
-      lanes.mulIndex(tile.endPanel, lanes.index(gemm.blocking.columns())),
+      lanes.mulIndex(tile.endPanel, lanes.index(gemm.layout.tiling.columns())),
       gemm.columnCount);
   loops[contraction.column] = ranges.between(tile.firstColumn, endColumn);
   loops[contraction.depth] = ranges.whole(gemm.depthCount);

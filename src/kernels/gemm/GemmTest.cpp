@@ -1,8 +1,6 @@
 //===- GemmTest.cpp - matrix products against plain loops -----------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/contraction/GemmBlocking.h"
-#include "kernels/gemm/GemmKernel.h"
 #include "support/kernels/AmxEmulation.h"
 #include "support/kernels/CompiledCase.h"
 #include "support/kernels/GemmCase.h"
@@ -196,7 +194,7 @@ std::vector<GemmCase> givenCases() {
   for (int i = 0; i < 48; ++i) {
     BlockingParameters given;
     if (below(3) == 0)
-      given.amx = 0;
+      given.plan = "vector_blocks";
     if (below(2)) {
       given.rows = below(15);
       given.vectors = below(5);
@@ -248,7 +246,7 @@ TEST_P(GemmTest, EqualsPlainLoops) {
   auto [targetName, c] = GetParam();
   native::TargetInfo target =
       llvm::cantFail(native::TargetInfo::get(targetName));
-  auto library = compileCase(gemmRow, kernelText(c), target);
+  auto library = compileProduct(kernelText(c), target);
   ASSERT_TRUE(library);
   auto emulation = AmxEmulation::of(target);
   if (!target.runsHere() && !emulation)
@@ -274,13 +272,7 @@ TEST_P(GemmTest, EqualsPlainLoops) {
                          sizes),
             0);
   if (emulation) {
-    std::string why;
-    native::ParsedKernel parsed(kernelText(c));
-    auto found = Contraction::find(parsed.function(), why);
-    ASSERT_TRUE(found) << why;
-    auto given = BlockingParameters::parse(c.blocking);
-    ASSERT_TRUE(given);
-    bool usesAmx = GemmBlocking::choose(*found, target, *given).usesAmx;
+    bool usesAmx = ParsedCase(c).plan(target).usesTileRegisters();
     EXPECT_EQ(AmxEmulation::products() > 0, usesAmx && c.m * c.k > 0);
     EXPECT_EQ(AmxEmulation::pairs() > 0,
               type == "bf16" && AmxEmulation::products() > 0);
@@ -332,9 +324,8 @@ INSTANTIATE_TEST_SUITE_P(F16, GemmTest,
                                           testing::ValuesIn(casesOf("f16"))),
                          caseName<GemmCase>);
 
-GemmBlocking blockingOn(const GemmCase &c, const char *target) {
-  return ParsedCase(c).blocking(
-      llvm::cantFail(native::TargetInfo::get(target)));
+ChosenProduct planOn(const GemmCase &c, const char *target) {
+  return ParsedCase(c).plan(llvm::cantFail(native::TargetInfo::get(target)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Amx, GemmTest,
@@ -440,12 +431,9 @@ TEST(AmxProduct, ReadsRowsOfSeveralLoopsInPlace) {
   replaceAll(text, "tensor.empty()", "tensor.empty(%count)");
   native::ParsedKernel parsed(text);
   ASSERT_TRUE(bool(parsed)) << text;
-  std::string why;
-  auto found = Contraction::find(parsed.function(), why);
-  ASSERT_TRUE(found) << why;
-  GemmBlocking blocking = GemmBlocking::choose(*found, target);
-  EXPECT_TRUE(blocking.usesAmx);
-  EXPECT_FALSE(blocking.packLeft);
+  ChosenProduct plan(parsed.function(), target);
+  EXPECT_EQ(plan.name(), "tile_blocks");
+  EXPECT_FALSE(plan.layout.left.isCopied());
   expectAmxProduct(text, c, "bf16", {3, 3, 3});
 }
 
@@ -475,9 +463,9 @@ TEST(AmxProduct, ReadsHeadsInPlace) {
   auto found = Contraction::find(parsed.function(), why);
   ASSERT_TRUE(found) << why;
   EXPECT_EQ(found->left.depthRun, 64);
-  GemmBlocking blocking = GemmBlocking::choose(*found, target);
-  EXPECT_TRUE(blocking.usesAmx);
-  EXPECT_FALSE(blocking.packLeft);
+  ChosenProduct plan(parsed.function(), target);
+  EXPECT_EQ(plan.name(), "tile_blocks");
+  EXPECT_FALSE(plan.layout.left.isCopied());
   expectAmxProduct(text, c, "bf16", {}, 3);
 }
 
@@ -497,7 +485,7 @@ TEST(AmxEmulation, MultipliesPairsInTheProcessorsOrder) {
 }
 
 /// Types and cost decide whether AMX computes a product.
-TEST(GemmBlocking, ChoosesAmxWhereItExistsAndPays) {
+TEST(ProductPlans, ChooseAmxWhereItExistsAndPays) {
   struct Choice {
     GemmCase product;
     bool usesAmx;
@@ -526,10 +514,10 @@ TEST(GemmBlocking, ChoosesAmxWhereItExistsAndPays) {
       {{"u8", 1, 512, 3072, 768, "mk", "nk", "u8"}, false},
   };
   for (const auto &[product, usesAmx] : choices) {
-    EXPECT_EQ(blockingOn(product, "sapphirerapids").usesAmx, usesAmx)
+    EXPECT_EQ(planOn(product, "sapphirerapids").usesTileRegisters(), usesAmx)
         << product.name;
     for (const char *target : {"znver4", "znver5", "alderlake", "haswell"})
-      EXPECT_FALSE(blockingOn(product, target).usesAmx)
+      EXPECT_FALSE(planOn(product, target).usesTileRegisters())
           << target << " " << product.name;
   }
 }
@@ -549,22 +537,22 @@ TEST(Contraction, SeesPanelsOfEachBatch) {
 }
 
 /// How a right operand gets to the micro-kernel.
-TEST(GemmBlocking, ReadsPanelsInPlace) {
+TEST(ProductPlans, ReadPanelsInPlace) {
   for (const char *name : {"avx2", "avx512", "avx512bf16"})
     for (const GemmCase &c : floatCases) {
       if (c.width == 0)
         continue;
       native::TargetInfo target = targetOf(name);
-      GemmBlocking blocking = ParsedCase(c).blocking(target);
+      ProductLayout layout = ParsedCase(c).plan(target).layout;
       bool isBf16 = std::string(c.type) == "bf16";
       int64_t lanes =
           target.isa().vectorBytes() / (std::string(c.type) == "f64" ? 8 : 4);
-      bool isDot = blocking.pairs == WordProduct::Pairs::Dot;
+      bool isDot = layout.word.product.pairs == WordProduct::Pairs::Dot;
       // For many rows, panels are widened once.
       bool once = c.m > 96 && std::string(c.type) != "f32" && !isDot;
       bool fits = c.width % lanes == 0 &&
                   (isDot ? c.kPack == 2 : c.kPack <= (isBf16 ? 2 : 1)) && !once;
-      EXPECT_EQ(blocking.right == GemmBlocking::Right::Prepacked, fits)
+      EXPECT_EQ(layout.right.form == RightAccess::Form::Panels, fits)
           << name << " " << c.name;
     }
 }

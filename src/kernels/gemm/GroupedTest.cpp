@@ -1,7 +1,6 @@
 //===- GroupedTest.cpp - products of gathered weights against loops -------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/gemm/GemmKernel.h"
 #include "support/kernels/CompiledCase.h"
 #include "support/native/GuardedMemory.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -123,7 +122,7 @@ TEST_P(GroupedTest, MultipliesTheWeightAtThePlaceOfEachRow) {
   auto [targetName, c] = GetParam();
   native::TargetInfo target =
       llvm::cantFail(native::TargetInfo::get(targetName));
-  auto library = compileCase(gemmRow, textOf(c), target);
+  auto library = compileProduct(textOf(c), target);
   if (!library || !target.runsHere())
     return;
   int64_t rows = c.places.size();

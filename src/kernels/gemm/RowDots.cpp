@@ -11,6 +11,16 @@ using namespace mlir;
 namespace anabranch {
 namespace kernels {
 
+/// As many accumulators as registers hold beside the operands.
+int64_t RowDots::columnsAtOnce() const {
+  const Tiling &tiling = gemm.layout.tiling;
+  int64_t most = tiling.lanes >= 8 && tiling.vectors == 4 ? 24 : 12;
+  const auto &bytes = gemm.layout.word.product.int8;
+  if (bytes && bytes->kind == Int8Dot::Kind::Widened)
+    most /= 2;
+  return std::clamp<int64_t>(most / tiling.rows, 1, 8);
+}
+
 /// Prefetches a line of a column of the right operand, if the operand has an
 /// address.
 void RowDots::fetch(Value column, Value depth) {
@@ -28,9 +38,9 @@ void RowDots::fetch(Value column, Value depth) {
 /// columns.
 SmallVector<Value> RowDots::addDepths(Value column, Value depth, bool whole,
                                       ValueRange sums) {
-  const GemmBlocking &blocking = gemm.blocking;
-  int64_t columns = blocking.dotColumns();
-  WordProduct product = blocking.wordProduct();
+  const ProductLayout &layout = gemm.layout;
+  int64_t columns = columnsAtOnce();
+  WordProduct product = layout.word.product;
   Value end = gemm.depthCount;
   SmallVector<WordProduct::Factor> factors;
   SmallVector<Value> next;
@@ -38,12 +48,12 @@ SmallVector<Value> RowDots::addDepths(Value column, Value depth, bool whole,
   for (int64_t j = 0; j < columns; ++j) {
     // Columns behind the last one repeat it. Nobody reads their sums.
     Value at = lanes.minIndex(lanes.addIndex(column, lanes.index(j)), last);
-    if (blocking.bytesAhead && whole && gemm.contraction.right.memory)
+    if (fetchesAhead && whole && gemm.contraction.right.memory)
       fetch(lanes.addIndex(column, lanes.index(2 * columns + j)), depth);
     Value words = right.words(Value(), at, depth, end, whole);
     factors.push_back(product.right(lanes, words));
   }
-  for (int64_t i = 0; i < blocking.rows; ++i) {
+  for (int64_t i = 0; i < layout.tiling.rows; ++i) {
     Value words = left.words(lanes.index(i), depth, end, whole);
     WordProduct::Factor factor = product.left(lanes, words);
     for (int64_t j = 0; j < columns; ++j)
@@ -55,10 +65,10 @@ SmallVector<Value> RowDots::addDepths(Value column, Value depth, bool whole,
 
 /// Vectors of partial sums of all rows and some columns, from `column` on.
 SmallVector<Value> RowDots::dots(Value column) {
-  int64_t width = gemm.blocking.lanes * gemm.blocking.kPack;
+  int64_t width = gemm.layout.tiling.lanes * gemm.layout.word.kPack;
   Value rest = lanes.remIndex(gemm.depthCount, lanes.index(width));
   Value wholeEnd = lanes.subIndex(gemm.depthCount, rest);
-  SmallVector<Value> zeros(gemm.blocking.rows * gemm.blocking.dotColumns(),
+  SmallVector<Value> zeros(gemm.layout.tiling.rows * columnsAtOnce(),
                            gemm.memory.zeroVector());
   SmallVector<Value> sums = lanes.loop(
       lanes.index(0), wholeEnd, width, zeros, [&](Value k, ValueRange carried) {
@@ -76,8 +86,8 @@ SmallVector<Value> RowDots::dots(Value column) {
 }
 
 void RowDots::multiply(Value sums) {
-  int64_t columns = gemm.blocking.dotColumns();
-  int64_t panelColumns = gemm.blocking.columns();
+  int64_t columns = columnsAtOnce();
+  int64_t panelColumns = gemm.layout.tiling.columns();
   lanes.loop(lanes.index(0), lanes.index(panelColumns), columns, [&](Value at) {
     // The last group of columns overlaps the one before it.
     Value group = lanes.minIndex(at, lanes.index(panelColumns - columns));

@@ -16,9 +16,11 @@ namespace kernels {
 
 class RowDots {
 public:
-  RowDots(GemmContext &gemm, LeftOperand &left, Compensation &compensation)
+  /// If it `fetchesAhead`, the columns after the next ones are prefetched.
+  RowDots(GemmContext &gemm, LeftOperand &left, Compensation &compensation,
+          bool fetchesAhead)
       : gemm(gemm), lanes(gemm.lanes), left(left), compensation(compensation),
-        right(gemm, gemm.contraction.right) {}
+        right(gemm, gemm.contraction.right), fetchesAhead(fetchesAhead) {}
 
   /// Computes the sums of the tile's rows and of the context's panel:
   /// [row][column].
@@ -30,7 +32,9 @@ private:
   LeftOperand &left;
   Compensation &compensation;
   OperandReader right;
+  bool fetchesAhead;
 
+  int64_t columnsAtOnce() const;
   mlir::SmallVector<mlir::Value> dots(mlir::Value column);
   mlir::SmallVector<mlir::Value> addDepths(mlir::Value column,
                                            mlir::Value depth, bool whole,

@@ -13,21 +13,21 @@ using namespace mlir;
 namespace anabranch {
 namespace kernels {
 
-int64_t RowSums::sumElements(const GemmBlocking &blocking) {
-  return 2 * blocking.blockElements();
+int64_t RowSums::sumElements(const GemmContext &gemm) {
+  return 2 * gemm.layout.tiling.blockElements();
 }
 
 /// As many as leave half of the registers to vectors.
 int64_t RowSums::depthsAtOnce() const {
   constexpr int64_t most = 8;
   int64_t factors = lanes.isa.vectorRegisters() / 2;
-  return std::clamp<int64_t>(factors / gemm.blocking.rows, 1, most);
+  return std::clamp<int64_t>(factors / gemm.layout.tiling.rows, 1, most);
 }
 
 /// The columns of the tile.
 Value RowSums::tileColumns() {
   return lanes.minIndex(
-      lanes.index(gemm.blocking.columns()),
+      lanes.index(gemm.layout.tiling.columns()),
       lanes.subIndex(gemm.columnCount, gemm.tile.firstColumn));
 }
 
@@ -35,9 +35,9 @@ Value RowSums::tileColumns() {
 /// lanes that are no columns.
 void RowSums::forEachVector(llvm::function_ref<void(Value place)> body) {
   Value end = tileColumns();
-  for (int64_t row = 0; row < gemm.blocking.rows; ++row) {
-    Value start = lanes.index(row * gemm.blocking.columns());
-    lanes.loop(lanes.index(0), end, gemm.blocking.lanes,
+  for (int64_t row = 0; row < gemm.layout.tiling.rows; ++row) {
+    Value start = lanes.index(row * gemm.layout.tiling.columns());
+    lanes.loop(lanes.index(0), end, gemm.layout.tiling.lanes,
                [&](Value at) { body(lanes.addIndex(start, at)); });
   }
 }
@@ -58,7 +58,7 @@ Value RowSums::leftElement(int64_t row, Value depth) {
 
 /// Lanes outside of the mask are zero. A null mask has all.
 Value RowSums::rightElements(Value column, Value depth, Value mask) {
-  int64_t width = gemm.blocking.lanes;
+  int64_t width = gemm.layout.tiling.lanes;
   LaneBuilder::MaskGuard guard(lanes, width, mask);
   return lanes.vector(right.element(gemm.point(
       Value(), Lanes::linear(column, 1, width), Lanes::uniform(depth))));
@@ -66,12 +66,12 @@ Value RowSums::rightElements(Value column, Value depth, Value mask) {
 
 /// Adds the products of some depths to the sums of all columns.
 void RowSums::addDepths(Value depth, int64_t count, Value sums) {
-  const GemmBlocking &blocking = gemm.blocking;
-  WordProduct product = blocking.wordProduct();
+  const ProductLayout &layout = gemm.layout;
+  WordProduct product = layout.word.product;
   SmallVector<Value> depths, factors;
   for (int64_t k = 0; k < count; ++k)
     depths.push_back(lanes.addIndex(depth, lanes.index(k)));
-  for (int64_t row = 0; row < blocking.rows; ++row)
+  for (int64_t row = 0; row < layout.tiling.rows; ++row)
     for (Value at : depths)
       factors.push_back(leftElement(row, at));
   auto addVector = [&](Value at, Value mask) {
@@ -79,8 +79,9 @@ void RowSums::addDepths(Value depth, int64_t count, Value sums) {
     SmallVector<Value> elements;
     for (Value k : depths)
       elements.push_back(rightElements(column, k, mask));
-    for (int64_t row = 0; row < blocking.rows; ++row) {
-      Value place = lanes.addIndex(lanes.index(row * blocking.columns()), at);
+    for (int64_t row = 0; row < layout.tiling.rows; ++row) {
+      Value place =
+          lanes.addIndex(lanes.index(row * layout.tiling.columns()), at);
       Value sum = gemm.memory.loadVector(sums, place);
       for (int64_t k = 0; k < count; ++k)
         sum =
@@ -88,19 +89,20 @@ void RowSums::addDepths(Value depth, int64_t count, Value sums) {
       gemm.memory.store(sum, sums, place);
     }
   };
-  Value columns = tileColumns(), width = lanes.index(blocking.lanes);
+  Value columns = tileColumns(), width = lanes.index(layout.tiling.lanes);
   Value rest = lanes.remIndex(columns, width);
   Value whole = lanes.subIndex(columns, rest);
-  lanes.loop(lanes.index(0), whole, blocking.lanes,
+  lanes.loop(lanes.index(0), whole, layout.tiling.lanes,
              [&](Value at) { addVector(at, Value()); });
-  if (*gemm.contraction.knownSize(gemm.contraction.column) % blocking.lanes ==
+  if (*gemm.contraction.knownSize(gemm.contraction.column) %
+          layout.tiling.lanes ==
       0)
     return;
   Value hasRest =
       lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne, rest, lanes.index(0));
   lanes.ifThen(hasRest, [&] {
     Value column = lanes.addIndex(gemm.tile.firstColumn, whole);
-    addVector(whole, gemm.columnMask(column, blocking.lanes));
+    addVector(whole, gemm.columnMask(column, layout.tiling.lanes));
   });
 }
 
@@ -121,9 +123,9 @@ void RowSums::multiply(Value sums) {
     return addPart(lanes.index(0), gemm.depthCount, sums);
   // A depth that only a call knows may be long.
   if (!depths)
-    depths = gemm.blocking.depth;
-  Value part =
-      gemm.memory.pointerTo(sums, lanes.index(gemm.blocking.blockElements()));
+    depths = gemm.layout.tiling.depth;
+  Value part = gemm.memory.pointerTo(
+      sums, lanes.index(gemm.layout.tiling.blockElements()));
   clear(sums);
   lanes.loop(lanes.index(0), gemm.depthCount, depths, [&](Value first) {
     Value end = lanes.minIndex(lanes.addIndex(first, lanes.index(depths)),

@@ -23,7 +23,7 @@ public:
 
   /// The elements of a tile's scratch memory: its sums, and those of a part of
   /// the depth.
-  static int64_t sumElements(const GemmBlocking &blocking);
+  static int64_t sumElements(const GemmContext &gemm);
 
   /// Computes the sums of the tile's rows and columns: [row][column]. `sums` is
   /// the tile's scratch memory, and they come first in it.

@@ -11,10 +11,10 @@ namespace anabranch {
 namespace kernels {
 
 GemmContext::GemmContext(const Contraction &contraction,
-                         const GemmBlocking &blocking, KernelFunction &function)
-    : contraction(contraction), blocking(blocking), function(function),
+                         const ProductLayout &layout, KernelFunction &function)
+    : contraction(contraction), layout(layout), function(function),
       lanes(function.lanes),
-      memory(lanes, contraction.element, blocking.lanes) {
+      memory(lanes, contraction.element, layout.tiling.lanes) {
   auto product = [&](ArrayRef<unsigned> loops) {
     Value size = lanes.index(1);
     for (unsigned loop : loops)
@@ -25,10 +25,12 @@ GemmContext::GemmContext(const Contraction &contraction,
   batchCount = product(contraction.batch);
   columnCount = loopSize(contraction.column);
   depthCount = loopSize(contraction.depth);
-  panelCount = lanes.ceilDivIndex(columnCount, lanes.index(blocking.columns()));
+  panelCount =
+      lanes.ceilDivIndex(columnCount, lanes.index(layout.tiling.columns()));
   groupCount =
-      lanes.ceilDivIndex(panelCount, lanes.index(blocking.panelsPerTile));
-  stripCount = lanes.ceilDivIndex(rowCount, lanes.index(blocking.rowsPerTile));
+      lanes.ceilDivIndex(panelCount, lanes.index(layout.tiling.panelsPerTile));
+  stripCount =
+      lanes.ceilDivIndex(rowCount, lanes.index(layout.tiling.rowsPerTile));
 }
 
 Value GemmContext::tileCount() {
@@ -47,12 +49,12 @@ Value GemmContext::loopSize(unsigned loop) {
 }
 
 Value GemmContext::words(Value depth) {
-  return lanes.ceilDivIndex(depth, lanes.index(blocking.kPack));
+  return lanes.ceilDivIndex(depth, lanes.index(layout.word.kPack));
 }
 
 bool GemmContext::isOneBlock() const {
   auto depth = contraction.knownSize(contraction.depth);
-  return depth && *depth <= blocking.depth;
+  return depth && *depth <= layout.tiling.depth;
 }
 
 bool GemmContext::depthIsMultipleOf(int64_t number) const {
@@ -61,8 +63,8 @@ bool GemmContext::depthIsMultipleOf(int64_t number) const {
 }
 
 void GemmContext::enterTile(Value number) {
-  Value perTile = lanes.index(blocking.panelsPerTile);
-  Value rows = lanes.index(blocking.rowsPerTile);
+  Value perTile = lanes.index(layout.tiling.panelsPerTile);
+  Value rows = lanes.index(layout.tiling.rowsPerTile);
   tile.firstPanel = lanes.mulIndex(lanes.remIndex(number, groupCount), perTile);
   tile.endPanel =
       lanes.minIndex(lanes.addIndex(tile.firstPanel, perTile), panelCount);
@@ -74,7 +76,19 @@ void GemmContext::enterTile(Value number) {
 }
 
 void GemmContext::enterPanel(Value number) {
-  tile.firstColumn = lanes.mulIndex(number, lanes.index(blocking.columns()));
+  tile.firstColumn =
+      lanes.mulIndex(number, lanes.index(layout.tiling.columns()));
+}
+
+Value GemmContext::endOfRows() {
+  const auto &patch = layout.left.patch;
+  return patch ? lanes.addIndex(tile.firstRow, lanes.index(patch->numbers()))
+               : tile.endRow;
+}
+
+Value GemmContext::endOfBlock(Value row) {
+  return lanes.minIndex(lanes.addIndex(row, lanes.index(layout.tiling.rows)),
+                        endOfRows());
 }
 
 SmallVector<Value> GemmContext::delinearize(ArrayRef<unsigned> loops,
@@ -120,13 +134,13 @@ Value GemmContext::columnMask(Value column, int64_t unit) {
   auto columns = contraction.knownSize(contraction.column);
   if (columns && *columns % unit == 0)
     return Value();
-  LaneBuilder::MaskGuard guard(lanes, blocking.lanes, Value());
+  LaneBuilder::MaskGuard guard(lanes, layout.tiling.lanes, Value());
   Value rest = lanes.subIndex(columnCount, column);
   return lanes.prefixMask(rest);
 }
 
 void GemmContext::wholeOrLast(function_ref<void(bool whole)> emit) {
-  int64_t width = blocking.columns();
+  int64_t width = layout.tiling.columns();
   auto columns = contraction.knownSize(contraction.column);
   if (columns && *columns % width == 0)
     return emit(/*whole=*/true);

@@ -7,7 +7,8 @@
 #ifndef ANABRANCH_KERNELS_OPERANDS_GEMMCONTEXT_H
 #define ANABRANCH_KERNELS_OPERANDS_GEMMCONTEXT_H
 
-#include "kernels/contraction/GemmBlocking.h"
+#include "kernels/contraction/Contraction.h"
+#include "kernels/contraction/ProductLayout.h"
 #include "kernels/emit/Evaluator.h"
 #include "kernels/emit/TypedMemory.h"
 
@@ -16,11 +17,11 @@ namespace kernels {
 
 class GemmContext {
 public:
-  GemmContext(const Contraction &contraction, const GemmBlocking &blocking,
+  GemmContext(const Contraction &contraction, const ProductLayout &layout,
               KernelFunction &function);
 
   const Contraction &contraction;
-  const GemmBlocking &blocking;
+  const ProductLayout &layout;
   KernelFunction &function;
   LaneBuilder &lanes;
   /// Scratch memory, with elements of the accumulators' type.
@@ -57,6 +58,11 @@ public:
 
   void enterTile(mlir::Value number);
   void enterPanel(mlir::Value number);
+  /// The end of the rows that blocks number from the tile's first row on: those
+  /// of the tile, or of its patch.
+  mlir::Value endOfRows();
+  /// The end of the block of rows that begins at `row`.
+  mlir::Value endOfBlock(mlir::Value row);
 
   /// A point of the contraction's iteration space. For a null row or lane the
   /// index is undefined; in a grouped product a null row means `tile.placeRow`.

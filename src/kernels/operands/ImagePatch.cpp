@@ -19,11 +19,11 @@ Type ImagePatch::imageElement() const {
 
 /// An element of the copy is a part of a word.
 int64_t ImagePatch::partBytes() const {
-  return shape.elements() * gemm.memory.elementBytes() / gemm.blocking.kPack;
+  return shape.elements() * gemm.memory.elementBytes() / gemm.layout.word.kPack;
 }
 
 int64_t ImagePatch::scratchElements() const {
-  return llvm::divideCeil(gemm.blocking.parts * partBytes(),
+  return llvm::divideCeil(gemm.layout.steps.parts * partBytes(),
                           gemm.memory.elementBytes());
 }
 
@@ -41,9 +41,9 @@ Value ImagePatch::moved(Value pointer, Value elements) const {
 
 /// An element of the copy. Parts of words are integers.
 Type ImagePatch::copyElement() const {
-  if (gemm.blocking.kPack == 1)
+  if (gemm.layout.word.kPack == 1)
     return gemm.contraction.element;
-  unsigned bits = 8 * gemm.memory.elementBytes() / gemm.blocking.kPack;
+  unsigned bits = 8 * gemm.memory.elementBytes() / gemm.layout.word.kPack;
   return lanes.builder.getIntegerType(bits);
 }
 
@@ -219,7 +219,7 @@ void ImagePatch::copyPoints(Value from, Value to, int64_t points) {
   if (!shape.padsChannels())
     return copy(from, to, points * shape.channels);
   // As many points at once as a vector of the copy has.
-  int64_t width = gemm.blocking.lanes * gemm.blocking.kPack;
+  int64_t width = gemm.layout.tiling.lanes * gemm.layout.word.kPack;
   int64_t together = width / shape.channels, rest = points % together;
   if (points >= together)
     lanes.loop(lanes.index(0), lanes.index(points - rest), together,
@@ -230,7 +230,7 @@ void ImagePatch::copyPoints(Value from, Value to, int64_t points) {
 
 /// Copies points, with channels of zeros behind each.
 void ImagePatch::padPoints(Value from, Value to, Value first, int64_t count) {
-  int64_t width = gemm.blocking.lanes * gemm.blocking.kPack;
+  int64_t width = gemm.layout.tiling.lanes * gemm.layout.word.kPack;
   Buffer image{from, imageElement(), {lanes.index(1)}};
   auto maskOf = [&](int64_t elements) {
     LaneBuilder::MaskGuard guard(lanes, width, Value());
@@ -258,7 +258,7 @@ void ImagePatch::padPoints(Value from, Value to, Value first, int64_t count) {
 /// for a last one that is not whole; it is null for whole ones.
 void ImagePatch::forVectors(int64_t elements,
                             function_ref<void(Value at, Value mask)> body) {
-  int64_t width = gemm.blocking.lanes * gemm.blocking.kPack;
+  int64_t width = gemm.layout.tiling.lanes * gemm.layout.word.kPack;
   int64_t whole = elements / width * width;
   if (whole)
     lanes.loop(lanes.index(0), lanes.index(whole), width,
@@ -271,15 +271,15 @@ void ImagePatch::forVectors(int64_t elements,
 
 /// The elements of the image as the copy holds them.
 void ImagePatch::copy(Value from, Value to, int64_t elements) {
-  if (gemm.blocking.hasParts())
+  if (gemm.layout.steps.hasParts())
     return copyParts(from, to, elements);
-  int64_t width = gemm.blocking.lanes * gemm.blocking.kPack;
+  int64_t width = gemm.layout.tiling.lanes * gemm.layout.word.kPack;
   Buffer image{from, imageElement(), {lanes.index(1)}};
   forVectors(elements, [&](Value at, Value mask) {
     LaneBuilder::MaskGuard guard(lanes, width, mask);
     Value vector =
         lanes.vector(load(lanes, image, {Lanes::linear(at, 1, width)}));
-    if (gemm.blocking.kPack == 1)
+    if (gemm.layout.word.kPack == 1)
       vector = lanes.vector(gemm.memory.extendFloat(lanes.wrap(vector)));
     else
       vector = castBits(lanes, vector, copyElement());
@@ -289,7 +289,7 @@ void ImagePatch::copy(Value from, Value to, int64_t elements) {
 
 /// Stores a vector of the copy, or the lanes that a mask selects.
 void ImagePatch::store(Value vector, Value to, Value at, Value mask) {
-  int64_t width = gemm.blocking.lanes * gemm.blocking.kPack;
+  int64_t width = gemm.layout.tiling.lanes * gemm.layout.word.kPack;
   TypedMemory memory(lanes, copyElement(), width);
   if (mask)
     memory.storeMasked(vector, to, at, mask);
@@ -298,7 +298,7 @@ void ImagePatch::store(Value vector, Value to, Value at, Value mask) {
 }
 
 void ImagePatch::copyParts(Value from, Value to, int64_t elements) {
-  int64_t width = gemm.blocking.lanes, kPack = gemm.blocking.kPack;
+  int64_t width = gemm.layout.tiling.lanes, kPack = gemm.layout.word.kPack;
   auto load = [&](Value at) {
     return gemm.memory.loadExtended(imageElement(), from, at);
   };
@@ -307,20 +307,20 @@ void ImagePatch::copyParts(Value from, Value to, int64_t elements) {
         Value low = lanes.mulIndex(word, lanes.index(kPack));
         Value high = lanes.addIndex(low, lanes.index(width));
         SmallVector<Value> parts =
-            splitToParts(lanes, load(low), load(high), gemm.blocking.parts);
+            splitToParts(lanes, load(low), load(high), gemm.layout.steps.parts);
         storeParts(lanes, gemm.memory, parts, to, word, partBytes());
       });
 }
 
 void ImagePatch::fillPadding(Value to, int64_t elements) {
-  int64_t kPack = gemm.blocking.kPack;
-  SmallVector<Value> words(gemm.blocking.parts,
+  int64_t kPack = gemm.layout.word.kPack;
+  SmallVector<Value> words(gemm.layout.steps.parts,
                            gemm.memory.filledVector(windows.fill));
   forVectors(elements, [&](Value at, Value mask) {
     Value word = lanes.divIndex(at, lanes.index(kPack));
     if (!mask)
       return storeParts(lanes, gemm.memory, words, to, word, partBytes());
-    int64_t width = gemm.blocking.lanes * kPack;
+    int64_t width = gemm.layout.tiling.lanes * kPack;
     store(TypedMemory(lanes, copyElement(), width).filledVector(windows.fill),
           to, at, mask);
   });

@@ -10,12 +10,12 @@ namespace anabranch {
 namespace kernels {
 
 /// Copies the points of an image that the windows of a tile read, and finds
-/// windows in the copy (PatchShape.h). Only for blockings with a patch.
+/// windows in the copy (PatchShape.h). Only for layouts with a patch.
 class ImagePatch {
 public:
   explicit ImagePatch(GemmContext &gemm)
       : gemm(gemm), lanes(gemm.lanes), windows(*gemm.contraction.windows),
-        shape(*gemm.blocking.patch), axes(*windows.axes) {}
+        shape(*gemm.layout.left.patch), axes(*windows.axes) {}
 
   /// The scratch elements of the copy, in the accumulators' type.
   int64_t scratchElements() const;

@@ -1,8 +1,8 @@
 //===- ImagePatchTest.cpp - convolutions of patches against loops ---------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/contraction/GemmBlocking.h"
 #include "support/kernels/AmxEmulation.h"
+#include "support/kernels/ChosenProduct.h"
 #include "support/kernels/GemmNumbers.h"
 #include "support/kernels/KernelLibrary.h"
 #include "support/native/ParsedKernel.h"
@@ -275,16 +275,16 @@ class ImagePatchTest
     : public testing::TestWithParam<
           std::tuple<const char *, const char *, Convolution>> {};
 
-/// Checks that the blocking for AMX is the one that the test is about.
-void expectBlocking(const GemmBlocking &blocking, const std::string &type,
-                    const Convolution &c) {
+/// Checks that the plan for AMX is the one that the test is about.
+void expectLayout(const ProductLayout &layout, const std::string &type,
+                  const Convolution &c) {
   // Parts are always copied.
   bool isInPlace = type == "bf16" && c.isMatrix();
-  ASSERT_EQ(blocking.patch.has_value(), !isInPlace);
-  ASSERT_EQ(blocking.packLeft, !isInPlace);
-  ASSERT_EQ(blocking.usesAmx, type == "bf16" || c.fillsRegisters());
-  if (blocking.usesAmx)
-    EXPECT_EQ(blocking.parts, type == "f32" ? 3 : type == "f16" ? 2 : 1);
+  ASSERT_EQ(layout.left.patch.has_value(), !isInPlace);
+  ASSERT_EQ(layout.left.isCopied(), !isInPlace);
+  ASSERT_EQ(layout.usesTileRegisters(), type == "bf16" || c.fillsRegisters());
+  if (layout.usesTileRegisters())
+    EXPECT_EQ(layout.steps.parts, type == "f32" ? 3 : type == "f16" ? 2 : 1);
 }
 
 TEST_P(ImagePatchTest, SumsAreAsExactAsOfF32) {
@@ -298,16 +298,14 @@ TEST_P(ImagePatchTest, SumsAreAsExactAsOfF32) {
   for (native::Multiply multiply :
        {native::Multiply::FmaF32, native::Multiply::DotBF16})
     target.model.rates[int(multiply)] = isVector ? 1e6 : 1e-6;
-  std::string text = textOf(c, typeName), why;
+  std::string text = textOf(c, typeName);
   native::ParsedKernel parsed(text);
   ASSERT_TRUE(parsed) << text;
-  auto found = Contraction::find(parsed.function(), why);
-  ASSERT_TRUE(found) << why;
-  GemmBlocking blocking = GemmBlocking::choose(*found, target);
+  ProductLayout layout = ChosenProduct(parsed.function(), target).layout;
   if (hasAmx)
-    expectBlocking(blocking, type, c);
+    expectLayout(layout, type, c);
   else if (type == "f32" && !c.fillsRegisters())
-    ASSERT_TRUE(blocking.patch);
+    ASSERT_TRUE(layout.left.patch);
   auto library = KernelLibrary::fromText(text, target);
   ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError()) << text;
   auto emulation = AmxEmulation::of(target);
@@ -386,12 +384,9 @@ TEST(ImagePatch, VectorsReadOneForFewResultsOfLargeImages) {
     for (const Convolution &c : {few, many}) {
       native::ParsedKernel parsed(textOf(c, "f32"));
       ASSERT_TRUE(parsed);
-      std::string why;
-      auto found = Contraction::find(parsed.function(), why);
-      ASSERT_TRUE(found) << why;
       native::TargetInfo target = llvm::cantFail(native::TargetInfo::get(name));
-      EXPECT_EQ(GemmBlocking::choose(*found, target).patch.has_value(),
-                c.channels == few.channels)
+      ChosenProduct plan(parsed.function(), target);
+      EXPECT_EQ(plan.layout.left.patch.has_value(), c.channels == few.channels)
           << name << ", " << c.name;
     }
 }

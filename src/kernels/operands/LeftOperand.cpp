@@ -22,41 +22,43 @@ LeftOperand::LeftOperand(GemmContext &gemm, Value packed)
 
 /// The scratch elements of a step of a copy in parts.
 static Value stepElements(GemmContext &gemm) {
-  return gemm.lanes.index(gemm.blocking.parts * LeftOperand::partBytes(gemm) /
+  return gemm.lanes.index(gemm.layout.steps.parts *
+                          LeftOperand::partBytes(gemm) /
                           gemm.memory.elementBytes());
 }
 
 /// The scratch elements of a copy in parts.
 static Value partsElements(GemmContext &gemm) {
   LaneBuilder &lanes = gemm.lanes;
-  Value depths = gemm.blocking.depthOutside ? lanes.index(gemm.blocking.depth)
-                                            : gemm.depthCount;
+  Value depths = gemm.layout.steps.depthOutside
+                     ? lanes.index(gemm.layout.tiling.depth)
+                     : gemm.depthCount;
   return lanes.mulIndex(
-      lanes.ceilDivIndex(depths, lanes.index(gemm.blocking.stepDepths())),
+      lanes.ceilDivIndex(depths, lanes.index(gemm.layout.stepDepths())),
       stepElements(gemm));
 }
 
 /// Sums of a row's elements, which offsets of the right operand multiply; zero
 /// if it has none.
 static int64_t sumsOfRow(const GemmContext &gemm) {
-  if (!gemm.blocking.multipliesIntegers())
+  if (!gemm.layout.steps.multipliesIntegers())
     return 0;
   auto weight = QuantizedOperand::find(gemm.contraction);
-  return weight->offset ? gemm.blocking.scalings() : 0;
+  return weight->offset ? gemm.layout.scalings() : 0;
 }
 
 int64_t LeftOperand::partBytes(GemmContext &gemm) {
-  if (gemm.blocking.patch)
+  if (gemm.layout.left.patch)
     return ImagePatch(gemm).partBytes();
   // A few rows more keep the parts of a row out of one set of a cache.
   constexpr int64_t rowsBetween = 4;
-  return (gemm.blocking.rowsPerTile + rowsBetween) * AmxBlock::stepBytes;
+  return (gemm.layout.tiling.rowsPerTile + rowsBetween) * AmxBlock::stepBytes;
 }
 
 Value LeftOperand::packedWords(GemmContext &gemm) {
   LaneBuilder &lanes = gemm.lanes;
-  int64_t width = gemm.blocking.lanes;
-  int64_t kPack = gemm.blocking.interleavesLeft ? 1 : gemm.blocking.kPack;
+  int64_t width = gemm.layout.tiling.lanes;
+  int64_t kPack = gemm.layout.left.isInterleaved() ? 1 : gemm.layout.word.kPack;
   Value vectors =
       lanes.ceilDivIndex(gemm.depthCount, lanes.index(width * kPack));
   return lanes.mulIndex(vectors, lanes.index(width));
@@ -64,30 +66,31 @@ Value LeftOperand::packedWords(GemmContext &gemm) {
 
 Value LeftOperand::scratchElements(GemmContext &gemm) {
   LaneBuilder &lanes = gemm.lanes;
-  if (!gemm.blocking.packLeft)
+  if (!gemm.layout.left.isCopied())
     return lanes.index(0);
-  Value elements =
-      lanes.mulIndex(lanes.index(gemm.blocking.rowsPerTile), packedWords(gemm));
-  if (gemm.blocking.patch)
+  Value elements = lanes.mulIndex(lanes.index(gemm.layout.tiling.rowsPerTile),
+                                  packedWords(gemm));
+  if (gemm.layout.left.patch)
     return lanes.index(ImagePatch(gemm).scratchElements());
-  if (gemm.blocking.hasParts())
+  if (gemm.layout.steps.hasParts())
     return lanes.addIndex(
         partsElements(gemm),
-        lanes.index(sumsOfRow(gemm) * gemm.blocking.rowsPerTile));
+        lanes.index(sumsOfRow(gemm) * gemm.layout.tiling.rowsPerTile));
   // The last vector of interleaved rows ends behind its block.
-  int64_t behind = gemm.blocking.interleavesLeft ? gemm.blocking.lanes : 0;
+  int64_t behind =
+      gemm.layout.left.isInterleaved() ? gemm.layout.tiling.lanes : 0;
   if (auto windows = WindowRows::of(gemm))
     behind = windows->elementsBehind() + windows->paddingElements();
   return lanes.addIndex(elements, lanes.index(behind));
 }
 
 void LeftOperand::pack() {
-  if (!gemm.blocking.packLeft)
+  if (!gemm.layout.left.isCopied())
     return;
-  if (gemm.blocking.patch)
+  if (gemm.layout.left.patch)
     return ImagePatch(gemm).pack(packed);
-  if (gemm.blocking.hasParts()) {
-    if (!gemm.blocking.depthOutside)
+  if (gemm.layout.steps.hasParts()) {
+    if (!gemm.layout.steps.depthOutside)
       packParts(lanes.index(0), gemm.depthCount);
     return;
   }
@@ -98,14 +101,14 @@ void LeftOperand::pack() {
         gemm.memory.pointerTo(packed, lanes.index(windows->paddingElements()));
     windows->pack(packed, packedWords(gemm), outside);
   } else {
-    gemm.blocking.interleavesLeft ? packBlocks() : packRows();
+    gemm.layout.left.isInterleaved() ? packBlocks() : packRows();
   }
 }
 
 /// Transposes squares in registers. Their vectors are longer than a block has
 /// rows; the next depth overwrites the excess.
 void LeftOperand::packBlocks() {
-  int64_t rows = gemm.blocking.rows, width = gemm.blocking.lanes;
+  int64_t rows = gemm.layout.tiling.rows, width = gemm.layout.tiling.lanes;
   Value stride = packedWords(gemm);
   bool whole = gemm.depthIsMultipleOf(width);
   Value lastRow = lanes.subIndex(gemm.tile.endRow, lanes.index(1));
@@ -131,7 +134,7 @@ void LeftOperand::packBlocks() {
 
 void LeftOperand::packRows() {
   Value stride = packedWords(gemm);
-  int64_t width = gemm.blocking.lanes * gemm.blocking.kPack;
+  int64_t width = gemm.layout.tiling.lanes * gemm.layout.word.kPack;
   bool whole = gemm.depthIsMultipleOf(width);
   lanes.loop(gemm.tile.firstRow, gemm.tile.endRow, 1, [&](Value row) {
     Value start =
@@ -146,7 +149,7 @@ void LeftOperand::packRows() {
 /// The address of the first part of a row of the tile.
 Value LeftOperand::partsAt(Value row, Value depth) {
   Value step = lanes.divIndex(lanes.subIndex(depth, firstDepth),
-                              lanes.index(gemm.blocking.stepDepths()));
+                              lanes.index(gemm.layout.stepDepths()));
   Value place = lanes.mulIndex(lanes.subIndex(row, gemm.tile.firstRow),
                                lanes.index(AmxBlock::words));
   return gemm.memory.pointerTo(
@@ -159,32 +162,32 @@ void LeftOperand::packParts(Value first, Value count) {
   lanes.loop(gemm.tile.firstRow, gemm.tile.endRow, 1, [&](Value row) {
     if (sumsOfRow(gemm))
       return packAndAdd(row, first, end);
-    lanes.loop(first, end, gemm.blocking.stepDepths(),
+    lanes.loop(first, end, gemm.layout.stepDepths(),
                [&](Value depth) { packStep(row, depth, end); });
   });
 }
 
 /// Packs the elements of a step. Returns their sum, lane by lane.
 Value LeftOperand::packStep(Value row, Value depth, Value end) {
-  bool whole = gemm.depthIsMultipleOf(gemm.blocking.stepDepths());
-  Value next = lanes.addIndex(depth, lanes.index(gemm.blocking.lanes));
+  bool whole = gemm.depthIsMultipleOf(gemm.layout.stepDepths());
+  Value next = lanes.addIndex(depth, lanes.index(gemm.layout.tiling.lanes));
   Value low = reader.elements(row, Value(), depth, end, whole);
   Value high = reader.elements(row, Value(), next, end, whole);
   storeParts(lanes, gemm.memory,
-             splitToParts(lanes, low, high, gemm.blocking.parts),
+             splitToParts(lanes, low, high, gemm.layout.steps.parts),
              partsAt(row, depth), lanes.index(0), partBytes(gemm));
   return lanes.make<arith::AddFOp>(low, high);
 }
 
 /// Packs a row, and adds the elements of each scale.
 void LeftOperand::packAndAdd(Value row, Value first, Value end) {
-  Value size = lanes.index(gemm.blocking.scaledDepth);
-  lanes.loop(first, end, gemm.blocking.scaledDepth, [&](Value start) {
+  Value size = lanes.index(gemm.layout.steps.scaledDepth);
+  lanes.loop(first, end, gemm.layout.steps.scaledDepth, [&](Value start) {
     Value stop = lanes.addIndex(start, size);
-    if (!gemm.depthIsMultipleOf(gemm.blocking.scaledDepth))
+    if (!gemm.depthIsMultipleOf(gemm.layout.steps.scaledDepth))
       stop = lanes.minIndex(stop, end);
     Value sums = lanes.loop(
-        start, stop, gemm.blocking.stepDepths(), gemm.memory.zeroVector(),
+        start, stop, gemm.layout.stepDepths(), gemm.memory.zeroVector(),
         [&](Value depth, ValueRange total) -> SmallVector<Value> {
           return {
               lanes.make<arith::AddFOp>(total[0], packStep(row, depth, end))};
@@ -196,7 +199,8 @@ void LeftOperand::packAndAdd(Value row, Value first, Value end) {
 }
 
 Value LeftOperand::sumIndex(Value row, Value scaling) {
-  Value line = lanes.mulIndex(scaling, lanes.index(gemm.blocking.rowsPerTile));
+  Value line =
+      lanes.mulIndex(scaling, lanes.index(gemm.layout.tiling.rowsPerTile));
   Value within = lanes.addIndex(line, lanes.subIndex(row, gemm.tile.firstRow));
   return lanes.addIndex(partsElements(gemm), within);
 }
@@ -207,32 +211,33 @@ Value LeftOperand::sumOf(Value row, Value scaling) {
 }
 
 bool LeftOperand::stepIsUnit(const GemmContext &gemm) {
-  return gemm.blocking.packLeft ||
+  return gemm.layout.left.isCopied() ||
          gemm.contraction.left.unitLoop == gemm.contraction.depth;
 }
 
 OperandReader::Address LeftOperand::at(Value row, Value depth) {
-  if (!gemm.blocking.packLeft)
+  if (!gemm.layout.left.isCopied())
     return reader.addressAlongDepth(depth, !stepIsUnit(gemm), [&](Lanes k) {
       return gemm.point(row, Lanes(), k);
     });
-  if (gemm.blocking.patch)
+  if (gemm.layout.left.patch)
     return {ImagePatch(gemm).at(packed, lanes.subIndex(row, gemm.tile.firstRow),
                                 depth),
             Value()};
-  if (gemm.blocking.hasParts())
+  if (gemm.layout.steps.hasParts())
     return {partsAt(row, depth), Value()};
   Value start = lanes.mulIndex(lanes.subIndex(row, gemm.tile.firstRow),
                                packedWords(gemm));
-  Value within = gemm.blocking.interleavesLeft
-                     ? lanes.mulIndex(depth, lanes.index(gemm.blocking.rows))
-                     : gemm.words(depth);
+  Value within =
+      gemm.layout.left.isInterleaved()
+          ? lanes.mulIndex(depth, lanes.index(gemm.layout.tiling.rows))
+          : gemm.words(depth);
   Value offset = lanes.addIndex(start, within);
   return {gemm.memory.pointerTo(packed, offset), Value()};
 }
 
 Value LeftOperand::words(Value row, Value depth, Value end, bool whole) {
-  if (!gemm.blocking.packLeft) {
+  if (!gemm.layout.left.isCopied()) {
     Value at = lanes.addIndex(gemm.tile.firstRow, row);
     // Rows behind the last one of a group repeat it. Nobody reads their sums.
     if (gemm.contraction.isGrouped)

@@ -27,7 +27,7 @@ public:
   /// Words of a row of the copy. If rows are interleaved, widened elements.
   static mlir::Value packedWords(GemmContext &gemm);
 
-  /// Copies the rows of the tile, if the blocking says so. If it has parts and
+  /// Copies the rows of the tile, if the layout says so. If it has parts and
   /// blocks of the depth outside, `packParts` copies each of these blocks.
   void pack();
   void packParts(mlir::Value first, mlir::Value count);

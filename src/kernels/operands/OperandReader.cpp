@@ -41,8 +41,8 @@ Lanes OperandReader::element(ArrayRef<Lanes> point) {
 Value OperandReader::words(Value row, Value column, Value depth, Value end,
                            bool whole) {
   Value vector =
-      alongDepth(row, column, depth, end, whole, gemm.blocking.kPack);
-  if (gemm.blocking.kPack == 1)
+      alongDepth(row, column, depth, end, whole, gemm.layout.word.kPack);
+  if (gemm.layout.word.kPack == 1)
     return vector;
   return lanes.make<LLVM::BitcastOp>(gemm.memory.vectorType(), vector);
 }
@@ -55,7 +55,7 @@ Value OperandReader::elements(Value row, Value column, Value depth, Value end,
 /// Reads as many elements as a vector of words, of `kPack` each, has.
 Value OperandReader::alongDepth(Value row, Value column, Value depth, Value end,
                                 bool whole, int64_t kPack) {
-  int64_t width = gemm.blocking.lanes * kPack;
+  int64_t width = gemm.layout.tiling.lanes * kPack;
   Value mask;
   if (!whole) {
     LaneBuilder::MaskGuard guard(lanes, width, Value());

@@ -19,7 +19,8 @@ PartPanels::PartPanels(GemmContext &gemm, Value panel)
       reader(gemm, gemm.contraction.right) {}
 
 int64_t PartPanels::partElements(const GemmContext &gemm) {
-  return gemm.blocking.depth / gemm.blocking.kPack * gemm.blocking.columns();
+  return gemm.layout.tiling.depth / gemm.layout.word.kPack *
+         gemm.layout.tiling.columns();
 }
 
 void PartPanels::fill(Value first, Value end) {
@@ -33,7 +34,7 @@ void PartPanels::fill(Value first, Value end) {
     fillSteps([&](Value depth, int64_t vector) {
       return loadFrom(source, depth, vector);
     });
-  } else if (gemm.blocking.right == GemmBlocking::Right::PackTransposed) {
+  } else if (gemm.layout.right.form == RightAccess::Form::CopiedTransposed) {
     fillTransposed();
   } else {
     fillFromColumns();
@@ -47,7 +48,7 @@ void PartPanels::fillShare(GemmContext &gemm, const Ahead &ahead, Value step,
   panels.firstDepth = ahead.first;
   panels.endDepth = ahead.end;
   Value words = lanes.index(AmxBlock::words);
-  Value depths = lanes.index(gemm.blocking.stepDepths());
+  Value depths = lanes.index(gemm.layout.stepDepths());
   Value start = lanes.addIndex(ahead.first, lanes.mulIndex(step, depths));
   Value share = lanes.ceilDivIndex(words, blocks);
   Value low = lanes.minIndex(lanes.mulIndex(block, share), words);
@@ -63,14 +64,14 @@ void PartPanels::fillShare(GemmContext &gemm, const Ahead &ahead, Value step,
 
 void PartPanels::store(ArrayRef<Value> parts, Value word, Value column) {
   Value at = lanes.addIndex(
-      lanes.mulIndex(word, lanes.index(gemm.blocking.columns())), column);
+      lanes.mulIndex(word, lanes.index(gemm.layout.tiling.columns())), column);
   storeParts(lanes, gemm.memory, parts, panel, at,
              partElements(gemm) * gemm.memory.elementBytes());
 }
 
 /// The vector, or zeros if the depth is behind the last.
 Value PartPanels::orZero(Value vector, Value depth) {
-  if (gemm.depthIsMultipleOf(gemm.blocking.stepDepths()))
+  if (gemm.depthIsMultipleOf(gemm.layout.stepDepths()))
     return vector;
   Value exists =
       lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, depth, endDepth);
@@ -81,15 +82,15 @@ Value PartPanels::orZero(Value vector, Value depth) {
 /// of the panel's columns.
 void PartPanels::fillSteps(Load load) {
   Value words = lanes.index(AmxBlock::words);
-  lanes.loop(firstDepth, endDepth, gemm.blocking.stepDepths(),
+  lanes.loop(firstDepth, endDepth, gemm.layout.stepDepths(),
              [&](Value step) { fillWords(step, lanes.index(0), words, load); });
 }
 
 /// Fills words, from `low` to before `high`, of the step that begins at a
 /// depth.
 void PartPanels::fillWords(Value step, Value low, Value high, Load load) {
-  const GemmBlocking &blocking = gemm.blocking;
-  bool whole = gemm.depthIsMultipleOf(blocking.stepDepths());
+  const ProductLayout &layout = gemm.layout;
+  bool whole = gemm.depthIsMultipleOf(layout.stepDepths());
   Value last = lanes.subIndex(endDepth, lanes.index(1));
   auto loadOrZero = [&](Value depth, int64_t vector) {
     Value at = whole ? depth : lanes.minIndex(depth, last);
@@ -99,10 +100,10 @@ void PartPanels::fillWords(Value step, Value low, Value high, Load load) {
   lanes.loop(low, high, 1, [&](Value word) {
     Value lower = lanes.addIndex(step, word);
     Value upper = lanes.addIndex(lower, lanes.index(AmxBlock::words));
-    for (int64_t j = 0; j < blocking.vectors; ++j)
+    for (int64_t j = 0; j < layout.tiling.vectors; ++j)
       store(splitToParts(lanes, loadOrZero(lower, j), loadOrZero(upper, j),
-                         blocking.parts),
-            lanes.addIndex(first, word), lanes.index(j * blocking.lanes));
+                         layout.steps.parts),
+            lanes.addIndex(first, word), lanes.index(j * layout.tiling.lanes));
   });
 }
 
@@ -111,25 +112,27 @@ Value PartPanels::loadFrom(Value source, Value depth, int64_t vector) {
   const ContractionOperand &operand = gemm.contraction.right;
   Value row = lanes.mulIndex(lanes.subIndex(depth, firstDepth),
                              lanes.index(operand.panels->width));
-  Value at = lanes.addIndex(row, lanes.index(vector * gemm.blocking.lanes));
+  Value at =
+      lanes.addIndex(row, lanes.index(vector * gemm.layout.tiling.lanes));
   return gemm.memory.loadExtended(operand.memory, source, at);
 }
 
 /// An operand whose columns are neighbours, or one that is computed.
 void PartPanels::fillFromColumns() {
-  const GemmBlocking &blocking = gemm.blocking;
+  const ProductLayout &layout = gemm.layout;
   gemm.wholeOrLast([&](bool whole) {
     SmallVector<Value> columns, masks;
-    for (int64_t j = 0; j < blocking.vectors; ++j) {
+    for (int64_t j = 0; j < layout.tiling.vectors; ++j) {
       columns.push_back(lanes.addIndex(gemm.tile.firstColumn,
-                                       lanes.index(j * blocking.lanes)));
-      masks.push_back(whole ? Value()
-                            : gemm.columnMask(columns[j], blocking.columns()));
+                                       lanes.index(j * layout.tiling.lanes)));
+      masks.push_back(
+          whole ? Value()
+                : gemm.columnMask(columns[j], layout.tiling.columns()));
     }
     fillSteps([&](Value depth, int64_t vector) {
-      LaneBuilder::MaskGuard guard(lanes, blocking.lanes, masks[vector],
+      LaneBuilder::MaskGuard guard(lanes, layout.tiling.lanes, masks[vector],
                                    /*maybeEmpty=*/true);
-      Lanes column = Lanes::linear(columns[vector], 1, blocking.lanes);
+      Lanes column = Lanes::linear(columns[vector], 1, layout.tiling.lanes);
       return lanes.vector(
           reader.element(gemm.point(Value(), column, Lanes::uniform(depth))));
     });
@@ -142,14 +145,14 @@ void PartPanels::fillFromIntegers(const QuantizedOperand &weight) {
   WeightIntegers integers(gemm, weight);
   int64_t depths = layout.stepDepths(), words = AmxBlock::words;
   int64_t most = layout.steps(weight.depths) - 1;
-  bool whole = gemm.depthIsMultipleOf(gemm.blocking.stepDepths());
-  lanes.loop(firstDepth, endDepth, gemm.blocking.stepDepths(), [&](Value at) {
+  bool whole = gemm.depthIsMultipleOf(gemm.layout.stepDepths());
+  lanes.loop(firstDepth, endDepth, gemm.layout.stepDepths(), [&](Value at) {
     Value first = gemm.words(lanes.subIndex(at, firstDepth));
     Value step = lanes.divIndex(at, lanes.index(depths));
-    for (int64_t j = 0; j < gemm.blocking.vectors; ++j) {
-      Value column = integers.columnAt(j * gemm.blocking.lanes);
+    for (int64_t j = 0; j < gemm.layout.tiling.vectors; ++j) {
+      Value column = integers.columnAt(j * gemm.layout.tiling.lanes);
       SmallVector<Value> bytes;
-      for (int64_t i = 0; i < gemm.blocking.stepDepths() / depths; ++i) {
+      for (int64_t i = 0; i < gemm.layout.stepDepths() / depths; ++i) {
         Value next = lanes.addIndex(step, lanes.index(i));
         if (!whole)
           next = lanes.minIndex(next, lanes.index(most));
@@ -159,7 +162,7 @@ void PartPanels::fillFromIntegers(const QuantizedOperand &weight) {
         Value low = bytes[i / depths], high = bytes[(i + words) / depths];
         store({integers.pairs(low, high, i % depths)},
               lanes.addIndex(first, lanes.index(i)),
-              lanes.index(j * gemm.blocking.lanes));
+              lanes.index(j * gemm.layout.tiling.lanes));
       }
     }
   });
@@ -168,24 +171,24 @@ void PartPanels::fillFromIntegers(const QuantizedOperand &weight) {
 /// An operand whose depths are neighbours: squares of words are transposed in
 /// registers.
 void PartPanels::fillTransposed() {
-  const GemmBlocking &blocking = gemm.blocking;
-  Value columns = lanes.index(blocking.columns());
-  lanes.loop(lanes.index(0), columns, blocking.lanes, [&](Value group) {
-    lanes.loop(firstDepth, endDepth, blocking.stepDepths(),
+  const ProductLayout &layout = gemm.layout;
+  Value columns = lanes.index(layout.tiling.columns());
+  lanes.loop(lanes.index(0), columns, layout.tiling.lanes, [&](Value group) {
+    lanes.loop(firstDepth, endDepth, layout.stepDepths(),
                [&](Value step) { fillSquares(group, step); });
   });
 }
 
 /// Fills a step of a vector of columns: a square of words for each part.
 void PartPanels::fillSquares(Value group, Value step) {
-  const GemmBlocking &blocking = gemm.blocking;
+  const ProductLayout &layout = gemm.layout;
   auto known = gemm.contraction.knownSize(gemm.contraction.column);
-  bool wholeColumns = known && *known % blocking.columns() == 0;
-  bool wholeDepth = gemm.depthIsMultipleOf(blocking.stepDepths());
+  bool wholeColumns = known && *known % layout.tiling.columns() == 0;
+  bool wholeDepth = gemm.depthIsMultipleOf(layout.stepDepths());
   Value lastColumn = lanes.subIndex(gemm.columnCount, lanes.index(1));
   Value first = lanes.addIndex(gemm.tile.firstColumn, group);
-  SmallVector<SmallVector<Value>> squares(blocking.parts);
-  for (int64_t i = 0; i < blocking.lanes; ++i) {
+  SmallVector<SmallVector<Value>> squares(layout.steps.parts);
+  for (int64_t i = 0; i < layout.tiling.lanes; ++i) {
     Value column = lanes.addIndex(first, lanes.index(i));
     // Columns behind the last one repeat it. Nobody reads their sums.
     if (!wholeColumns)
@@ -195,15 +198,15 @@ void PartPanels::fillSquares(Value group, Value step) {
                              lanes.addIndex(step, lanes.index(from)), endDepth,
                              wholeDepth);
     };
-    SmallVector<Value> parts =
-        splitToParts(lanes, read(0), read(blocking.lanes), blocking.parts);
+    SmallVector<Value> parts = splitToParts(
+        lanes, read(0), read(layout.tiling.lanes), layout.steps.parts);
     for (auto [square, part] : llvm::zip_equal(squares, parts))
       square.push_back(part);
   }
   for (auto &square : squares)
     square = transpose(lanes, square);
   Value word = gemm.words(lanes.subIndex(step, firstDepth));
-  for (int64_t i = 0; i < blocking.lanes; ++i) {
+  for (int64_t i = 0; i < layout.tiling.lanes; ++i) {
     SmallVector<Value> parts = llvm::map_to_vector(
         squares, [&](const auto &square) { return square[i]; });
     store(parts, lanes.addIndex(word, lanes.index(i)), group);

@@ -36,12 +36,12 @@ public:
 
   /// Whether panels of a frozen weight are filled ahead.
   static bool areFilledAhead(const GemmContext &gemm) {
-    return gemm.blocking.hasParts() && gemm.contraction.right.panels;
+    return gemm.layout.steps.hasParts() && gemm.contraction.right.panels;
   }
   /// Scratch elements of a part, of a panel, and of all panels.
   static int64_t partElements(const GemmContext &gemm);
   static int64_t panelElements(const GemmContext &gemm) {
-    return gemm.blocking.rightParts() * partElements(gemm);
+    return gemm.layout.steps.rightParts() * partElements(gemm);
   }
   static int64_t scratchElements(const GemmContext &gemm) {
     return panelElements(gemm) * (areFilledAhead(gemm) ? 2 : 1);

@@ -16,28 +16,41 @@ using namespace mlir;
 namespace anabranch {
 namespace kernels {
 
+int64_t RightPanels::scratchElements(const GemmContext &gemm) {
+  const ProductLayout &layout = gemm.layout;
+  const Tiling &tiling = layout.tiling;
+  if (!layout.right.isCopied())
+    return 0;
+  if (layout.steps.hasParts())
+    return PartPanels::scratchElements(gemm);
+  // Some copies write whole vectors along the depth.
+  int64_t kPack = layout.word.kPack;
+  auto depth = int64_t(llvm::alignTo(tiling.depth, tiling.lanes * kPack));
+  return depth / kPack * tiling.columns();
+}
+
 OperandReader::Address RightPanels::prepare(Value first, Value count) {
-  using Right = GemmBlocking::Right;
-  const GemmBlocking &blocking = gemm.blocking;
-  if (!blocking.copiesRight())
-    return sourceAt(first, blocking.right != Right::Prepacked);
+  using Form = RightAccess::Form;
+  const ProductLayout &layout = gemm.layout;
+  if (!layout.right.isCopied())
+    return sourceAt(first, layout.right.form != Form::Panels);
   firstDepth = first;
   depthCount = count;
   endDepth = lanes.addIndex(first, count);
-  if (blocking.hasParts()) {
+  if (layout.steps.hasParts()) {
     PartPanels(gemm, packed).fill(first, endDepth);
     return {packed, Value()};
   }
-  bool padsChannels = blocking.patch && blocking.patch->padsChannels();
-  if (blocking.usesAmx && !padsChannels)
+  bool padsChannels = layout.left.patch && layout.left.patch->padsChannels();
+  if (layout.usesTileRegisters() && !padsChannels)
     clearBehind();
   if (padsChannels)
     packPaddedChannels();
   else if (auto weight = QuantizedOperand::find(gemm.contraction))
     UnpackedPanel(gemm, *weight, packed).fill(first, endDepth);
-  else if (blocking.splitsPanels)
+  else if (layout.right.form == Form::CopiedSplit)
     splitPanel();
-  else if (blocking.right == Right::PackTransposed)
+  else if (layout.right.form == Form::CopiedTransposed)
     packTransposed();
   else if (gemm.contraction.right.windowRow)
     packWindows();
@@ -56,14 +69,14 @@ OperandReader::Address RightPanels::sourceAt(Value depth, bool withStep) {
 /// The offset at which the words of a depth begin in the copy.
 Value RightPanels::offsetOf(Value depth) {
   Value row = gemm.words(lanes.subIndex(depth, firstDepth));
-  return lanes.mulIndex(row, lanes.index(gemm.blocking.columns()));
+  return lanes.mulIndex(row, lanes.index(gemm.layout.tiling.columns()));
 }
 
 /// A vector of words along the columns, of which `depth` is the first depth.
 Value RightPanels::wordsAt(Lanes column, Value depth, Value mask) {
-  LaneBuilder::MaskGuard guard(lanes, gemm.blocking.lanes, mask,
+  LaneBuilder::MaskGuard guard(lanes, gemm.layout.tiling.lanes, mask,
                                /*maybeEmpty=*/true);
-  if (gemm.blocking.kPack > 1)
+  if (gemm.layout.word.kPack > 1)
     return packedWordsAt(column, depth);
   return lanes.vector(
       reader.element(gemm.point(Value(), column, Lanes::uniform(depth))));
@@ -99,14 +112,14 @@ Value RightPanels::someWordsAt(Lanes column, Value depth, int64_t count) {
   }
   Value zero = lanes.constant(
       cast<TypedAttr>(lanes.builder.getZeroAttr(rows[0].getType())));
-  rows.resize(gemm.blocking.kPack, zero);
+  rows.resize(gemm.layout.word.kPack, zero);
   return lanes.make<LLVM::BitcastOp>(gemm.memory.vectorType(),
                                      interleave(lanes, rows));
 }
 
 /// Words of several depths each, with zeros behind the end of the block.
 Value RightPanels::packedWordsAt(Lanes column, Value depth) {
-  int64_t kPack = gemm.blocking.kPack;
+  int64_t kPack = gemm.layout.word.kPack;
   bool whole = gemm.depthIsMultipleOf(kPack);
   if (whole)
     return someWordsAt(column, depth, kPack);
@@ -133,16 +146,16 @@ Value RightPanels::packedWordsAt(Lanes column, Value depth) {
 /// vectors behind the last column.
 void RightPanels::forVectors(
     function_ref<void(ArrayRef<Value> columns, ArrayRef<Value> masks)> body) {
-  int64_t width = gemm.blocking.lanes;
+  int64_t width = gemm.layout.tiling.lanes;
   // Only the last panel needs masks.
   gemm.wholeOrLast([&](bool whole) {
     SmallVector<Value> columns, masks;
-    for (int64_t j = 0; j < gemm.blocking.vectors; ++j) {
+    for (int64_t j = 0; j < gemm.layout.tiling.vectors; ++j) {
       columns.push_back(
           lanes.addIndex(gemm.tile.firstColumn, lanes.index(j * width)));
-      masks.push_back(
-          whole ? Value()
-                : gemm.columnMask(columns.back(), gemm.blocking.columns()));
+      masks.push_back(whole ? Value()
+                            : gemm.columnMask(columns.back(),
+                                              gemm.layout.tiling.columns()));
     }
     body(columns, masks);
   });
@@ -150,9 +163,9 @@ void RightPanels::forVectors(
 
 /// Packs an operand whose columns are neighbours.
 void RightPanels::packColumns() {
-  int64_t width = gemm.blocking.lanes;
+  int64_t width = gemm.layout.tiling.lanes;
   forVectors([&](ArrayRef<Value> columns, ArrayRef<Value> masks) {
-    lanes.loop(firstDepth, endDepth, gemm.blocking.kPack, [&](Value k) {
+    lanes.loop(firstDepth, endDepth, gemm.layout.word.kPack, [&](Value k) {
       Value offset = offsetOf(k);
       for (size_t j = 0; j < columns.size(); ++j) {
         Value words = wordsAt(Lanes::linear(columns[j], 1, width), k, masks[j]);
@@ -166,9 +179,9 @@ void RightPanels::packColumns() {
 /// Packs the whole depth, whose points get channels of zeros as those of the
 /// left operand do (PatchShape.h).
 void RightPanels::packPaddedChannels() {
-  const PatchShape &patch = *gemm.blocking.patch;
-  int64_t width = gemm.blocking.lanes, kPack = gemm.blocking.kPack;
-  int64_t columnsOfPanel = gemm.blocking.columns();
+  const PatchShape &patch = *gemm.layout.left.patch;
+  int64_t width = gemm.layout.tiling.lanes, kPack = gemm.layout.word.kPack;
+  int64_t columnsOfPanel = gemm.layout.tiling.columns();
   Value channels = lanes.index(patch.imageChannels);
   Value taps = lanes.divIndex(depthCount, channels);
   forVectors([&](ArrayRef<Value> columns, ArrayRef<Value> masks) {
@@ -196,14 +209,14 @@ void RightPanels::packPaddedChannels() {
 /// panel's part of each row, one vector at a time.
 void RightPanels::packWindows() {
   Value row = lanes.index(gemm.contraction.right.windowRow);
-  Value width = lanes.index(gemm.blocking.columns());
+  Value width = lanes.index(gemm.layout.tiling.columns());
   Value firstColumn = gemm.tile.firstColumn;
   Value stop =
       lanes.minIndex(lanes.addIndex(firstColumn, width), gemm.columnCount);
   // Undefined words, which belong to products that nobody reads, might be slow
   // numbers such as denormals. So they are cleared.
   auto known = gemm.contraction.knownSize(gemm.contraction.column);
-  if (!known || *known % gemm.blocking.columns() != 0) {
+  if (!known || *known % gemm.layout.tiling.columns() != 0) {
     Value isLast = lanes.make<arith::CmpIOp>(
         arith::CmpIPredicate::slt, lanes.subIndex(stop, firstColumn), width);
     lanes.ifThen(isLast, [&] { clear(); });
@@ -219,35 +232,35 @@ void RightPanels::packWindows() {
 
 void RightPanels::clear() {
   Value size = lanes.mulIndex(gemm.words(depthCount),
-                              lanes.index(gemm.blocking.columns()));
+                              lanes.index(gemm.layout.tiling.columns()));
   Value zero = gemm.memory.zeroVector();
-  lanes.loop(lanes.index(0), size, gemm.blocking.lanes,
+  lanes.loop(lanes.index(0), size, gemm.layout.tiling.lanes,
              [&](Value offset) { gemm.memory.store(zero, packed, offset); });
 }
 
 /// Clears the words behind the last, up to whole AMX registers.
 void RightPanels::clearBehind() {
   int64_t step = AmxBlock::words;
-  if (gemm.depthIsMultipleOf(step * gemm.blocking.kPack))
+  if (gemm.depthIsMultipleOf(step * gemm.layout.word.kPack))
     return;
-  int64_t columns = gemm.blocking.columns();
+  int64_t columns = gemm.layout.tiling.columns();
   Value end = gemm.words(depthCount);
   Value whole = lanes.mulIndex(lanes.ceilDivIndex(end, lanes.index(step)),
                                lanes.index(step * columns));
   Value zero = gemm.memory.zeroVector();
   lanes.loop(lanes.mulIndex(end, lanes.index(columns)), whole,
-             gemm.blocking.lanes,
+             gemm.layout.tiling.lanes,
              [&](Value offset) { gemm.memory.store(zero, packed, offset); });
 }
 
 /// Goes over the depths of the block word by word. For windows it goes window
 /// by window, so that a point's place in its window is known.
 void RightPanels::forEachWord(function_ref<void(Value depth)> body) {
-  const GemmBlocking &blocking = gemm.blocking;
+  const ProductLayout &layout = gemm.layout;
   int64_t points = gemm.contraction.right.windowPoints;
-  if (!points || blocking.kPack > 1 ||
-      (!gemm.isOneBlock() && blocking.depth % points != 0))
-    return lanes.loop(firstDepth, endDepth, blocking.kPack, body);
+  if (!points || layout.word.kPack > 1 ||
+      (!gemm.isOneBlock() && layout.tiling.depth % points != 0))
+    return lanes.loop(firstDepth, endDepth, layout.word.kPack, body);
   Value size = lanes.index(points);
   lanes.loop(lanes.divIndex(firstDepth, size), lanes.divIndex(endDepth, size),
              1, [&](Value window) {
@@ -259,17 +272,17 @@ void RightPanels::forEachWord(function_ref<void(Value depth)> body) {
 
 /// Packs the columns of one row of windows, from `column` to `stop`.
 void RightPanels::packWindowRow(Value column, Value stop) {
-  Value width = lanes.index(gemm.blocking.lanes);
+  Value width = lanes.index(gemm.layout.tiling.lanes);
   Value count = lanes.divIndex(lanes.subIndex(stop, column), width);
   Value whole = lanes.addIndex(column, lanes.mulIndex(count, width));
-  lanes.loop(column, whole, gemm.blocking.lanes,
+  lanes.loop(column, whole, gemm.layout.tiling.lanes,
              [&](Value piece) { packPiece(piece, Value()); });
   Value some =
       lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, whole, stop);
   lanes.ifThen(some, [&] {
     Value mask;
     {
-      LaneBuilder::MaskGuard guard(lanes, gemm.blocking.lanes, Value());
+      LaneBuilder::MaskGuard guard(lanes, gemm.layout.tiling.lanes, Value());
       mask = lanes.prefixMask(lanes.subIndex(stop, whole));
     }
     packPiece(whole, mask);
@@ -292,7 +305,7 @@ void RightPanels::packPiece(Value column, Value mask) {
 
 /// Unpacks a panel of pairs: each word makes elements of two depths.
 void RightPanels::splitPanel() {
-  const GemmBlocking &blocking = gemm.blocking;
+  const ProductLayout &layout = gemm.layout;
   int64_t kPack = gemm.contraction.right.panels->kPack;
   int64_t width = gemm.contraction.right.panels->width;
   Value panel = sourceAt(firstDepth, /*withStep=*/false).pointer;
@@ -302,15 +315,17 @@ void RightPanels::splitPanel() {
   Value words = lanes.ceilDivIndex(depthCount, lanes.index(kPack));
   lanes.loop(lanes.index(0), words, 1, [&](Value word) {
     Value from = lanes.mulIndex(word, lanes.index(width));
-    Value to = lanes.mulIndex(word, lanes.index(kPack * blocking.columns()));
-    for (int64_t j = 0; j < blocking.vectors; ++j) {
-      Value column = lanes.index(j * blocking.lanes);
+    Value to =
+        lanes.mulIndex(word, lanes.index(kPack * layout.tiling.columns()));
+    for (int64_t j = 0; j < layout.tiling.vectors; ++j) {
+      Value column = lanes.index(j * layout.tiling.lanes);
       WordProduct::Factor parts = product.right(
           lanes, gemm.memory.loadVector(panel, lanes.addIndex(from, column)));
       for (auto [i, part] : llvm::enumerate(parts))
-        gemm.memory.store(part, packed,
-                          lanes.addIndex(lanes.addIndex(to, column),
-                                         lanes.index(i * blocking.columns())));
+        gemm.memory.store(
+            part, packed,
+            lanes.addIndex(lanes.addIndex(to, column),
+                           lanes.index(i * layout.tiling.columns())));
     }
   });
 }
@@ -318,8 +333,9 @@ void RightPanels::splitPanel() {
 /// Packs an operand whose depths are neighbours: squares are transposed in
 /// registers.
 void RightPanels::packTransposed() {
-  int64_t vector = gemm.blocking.lanes, width = vector * gemm.blocking.kPack;
-  int64_t panelColumns = gemm.blocking.columns();
+  int64_t vector = gemm.layout.tiling.lanes,
+          width = vector * gemm.layout.word.kPack;
+  int64_t panelColumns = gemm.layout.tiling.columns();
   bool wholeDepth = gemm.depthIsMultipleOf(width);
   auto columns = gemm.contraction.knownSize(gemm.contraction.column);
   bool wholeColumns = columns && *columns % panelColumns == 0;

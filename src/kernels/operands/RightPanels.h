@@ -22,9 +22,11 @@ public:
         reader(gemm, gemm.contraction.right) {}
 
   /// The context's panel, for `count` depths from `first` on. It is copied if
-  /// the blocking says so. The step is null if the micro-kernel knows it.
+  /// the layout says so. The step is null if the micro-kernel knows it.
   OperandReader::Address prepare(mlir::Value first, mlir::Value count);
 
+  /// The scratch elements of a copy; zero if there is none.
+  static int64_t scratchElements(const GemmContext &gemm);
   /// The memory for copies.
   mlir::Value memory() const { return packed; }
   /// The address of a depth of the context's panel, if the operand is in

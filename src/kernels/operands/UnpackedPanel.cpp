@@ -17,7 +17,7 @@ UnpackedPanel::UnpackedPanel(GemmContext &gemm, const QuantizedOperand &weight,
                              Value panel)
     : gemm(gemm), lanes(gemm.lanes), weight(weight), panel(panel),
       integers(gemm, weight),
-      floats(lanes, lanes.builder.getF32Type(), gemm.blocking.lanes) {}
+      floats(lanes, lanes.builder.getF32Type(), gemm.layout.tiling.lanes) {}
 
 void UnpackedPanel::fill(Value first, Value end) {
   firstDepth = first;
@@ -36,13 +36,13 @@ void UnpackedPanel::fill(Value first, Value end) {
 
 /// Fills the depths whose integers share four bytes of a column.
 void UnpackedPanel::fillStep(Value step, bool whole) {
-  for (int64_t place = 0; place < gemm.blocking.columns();
-       place += gemm.blocking.lanes)
+  for (int64_t place = 0; place < gemm.layout.tiling.columns();
+       place += gemm.layout.tiling.lanes)
     fillVector(step, {integers.columnAt(place), place}, whole);
 }
 
 void UnpackedPanel::fillVector(Value step, const Columns &columns, bool whole) {
-  int64_t depths = weight.layout.stepDepths(), kPack = gemm.blocking.kPack;
+  int64_t depths = weight.layout.stepDepths(), kPack = gemm.layout.word.kPack;
   Value bytes = integers.load(step, columns.first);
   Value first = lanes.mulIndex(step, lanes.index(depths));
   WeightIntegers::Parameters factors = integers.parameters(
@@ -106,7 +106,7 @@ void UnpackedPanel::storeWord(Value depth, const Columns &columns,
                      ? known[0]
                      : makePairs(lanes, known, floats.vectorType());
     Value row = gemm.words(lanes.subIndex(depth, firstDepth));
-    Value at = lanes.mulIndex(row, lanes.index(gemm.blocking.columns()));
+    Value at = lanes.mulIndex(row, lanes.index(gemm.layout.tiling.columns()));
     floats.store(word, panel, lanes.addIndex(at, lanes.index(columns.place)));
   };
   if (whole)

@@ -20,16 +20,16 @@ static constexpr int64_t wordsAhead = 1024;
 WeightIntegers::WeightIntegers(GemmContext &gemm,
                                const QuantizedOperand &weight)
     : gemm(gemm), lanes(gemm.lanes), weight(weight),
-      words(lanes, lanes.builder.getI32Type(), gemm.blocking.lanes),
-      floats(lanes, lanes.builder.getF32Type(), gemm.blocking.lanes) {}
+      words(lanes, lanes.builder.getI32Type(), gemm.layout.tiling.lanes),
+      floats(lanes, lanes.builder.getF32Type(), gemm.layout.tiling.lanes) {}
 
 Value WeightIntegers::columnAt(int64_t place) {
   int64_t padded =
       QuantizedWeight::panels(weight.columns) * QuantizedWeight::panelColumns;
   Value column = lanes.addIndex(gemm.tile.firstColumn, lanes.index(place));
-  if (padded % gemm.blocking.columns() == 0)
+  if (padded % gemm.layout.tiling.columns() == 0)
     return column;
-  return lanes.minIndex(column, lanes.index(padded - gemm.blocking.lanes));
+  return lanes.minIndex(column, lanes.index(padded - gemm.layout.tiling.lanes));
 }
 
 Value WeightIntegers::load(Value step, Value column) {
@@ -99,8 +99,8 @@ Value WeightIntegers::nibblePairs(Value low, Value high, int64_t shift) {
 }
 
 Value WeightIntegers::pairs(Value low, Value high, int64_t depth) {
-  Type halves =
-      VectorType::get({2 * gemm.blocking.lanes}, lanes.builder.getI16Type());
+  Type halves = VectorType::get({2 * gemm.layout.tiling.lanes},
+                                lanes.builder.getI16Type());
   if (weight.layout.bits == 4 && lanes.isa.hasLookup(halves))
     return nibblePairs(low, high, shiftOf(depth));
   return splitToParts(lanes, number(low, depth), number(high, depth), 1)[0];

@@ -26,7 +26,7 @@ std::optional<WindowRows> WindowRows::of(GemmContext &gemm) {
 void WindowRows::mergeLastTaps() {
   const AffineMap &map = windows.map;
   auto type = cast<RankedTensorType>(windows.image.getType());
-  bool isShort = run < gemm.blocking.lanes * gemm.blocking.kPack;
+  bool isShort = run < gemm.layout.tiling.lanes * gemm.layout.word.kPack;
   if (taps.empty() || windows.padding || !isShort || !windows.isContiguous ||
       type.getShape().back() != run || map.getNumResults() < 2)
     return;
@@ -46,12 +46,12 @@ void WindowRows::mergeLastTaps() {
 int64_t WindowRows::paddingElements() const {
   // The padding has the type of the image, which is no wider than an
   // accumulator.
-  return windows.padding ? llvm::alignTo(run, gemm.blocking.lanes) : 0;
+  return windows.padding ? llvm::alignTo(run, gemm.layout.tiling.lanes) : 0;
 }
 
 int64_t WindowRows::elementsBehind() const {
-  int64_t rows = gemm.blocking.interleavesLeft ? gemm.blocking.rows : 1;
-  return (rows + 1) * gemm.blocking.lanes;
+  int64_t rows = gemm.layout.left.isInterleaved() ? gemm.layout.tiling.rows : 1;
+  return (rows + 1) * gemm.layout.tiling.lanes;
 }
 
 //===----------------------------------------------------------------------===//
@@ -126,7 +126,7 @@ Value WindowRows::loadRun(Value pointer, Value first, int64_t width,
   Buffer buffer{pointer, element, {lanes.index(1)}};
   Value vector =
       lanes.vector(load(lanes, buffer, {Lanes::linear(first, 1, width)}));
-  if (gemm.blocking.kPack == 1 || gemm.blocking.interleavesLeft)
+  if (gemm.layout.word.kPack == 1 || gemm.layout.left.isInterleaved())
     return lanes.vector(gemm.memory.extendFloat(lanes.wrap(vector)));
   if (element.isBF16())
     vector = castBits(lanes, vector, lanes.builder.getI16Type());
@@ -161,7 +161,7 @@ void WindowRows::forTaps(function_ref<void(Value tap, bool isLast)> body) {
   for (int64_t size : taps)
     count *= size;
   // The code for interleaving is long already.
-  if (count > mostWrittenTaps || gemm.blocking.interleavesLeft)
+  if (count > mostWrittenTaps || gemm.layout.left.isInterleaved())
     return lanes.loop(lanes.index(0), lanes.index(count), 1,
                       [&](Value tap) { body(tap, /*isLast=*/true); });
   for (int64_t tap = 0; tap < count; ++tap)
@@ -175,21 +175,21 @@ void WindowRows::forTaps(function_ref<void(Value tap, bool isLast)> body) {
 void WindowRows::fillPadding(Value outside) {
   Value bytes = gemm.memory.filledVector(windows.fill);
   lanes.loop(lanes.index(0), lanes.index(paddingElements()),
-             gemm.blocking.lanes,
+             gemm.layout.tiling.lanes,
              [&](Value at) { gemm.memory.store(bytes, outside, at); });
 }
 
 void WindowRows::pack(Value packed, Value stride, Value outside) {
   fillPadding(outside);
   const GemmContext::Tile &tile = gemm.tile;
-  if (!gemm.blocking.interleavesLeft)
+  if (!gemm.layout.left.isInterleaved())
     return lanes.loop(tile.firstRow, tile.endRow, 1, [&](Value row) {
       Value start = lanes.mulIndex(lanes.subIndex(row, tile.firstRow), stride);
       packRow(pointOf(row), gemm.memory.pointerTo(packed, start), stride,
               outside);
     });
   Value lastRow = lanes.subIndex(tile.endRow, lanes.index(1));
-  int64_t count = gemm.blocking.rows;
+  int64_t count = gemm.layout.tiling.rows;
   lanes.loop(tile.firstRow, tile.endRow, count, [&](Value row) {
     SmallVector<Point> rows;
     for (int64_t i = 0; i < count; ++i)
@@ -204,15 +204,15 @@ void WindowRows::pack(Value packed, Value stride, Value outside) {
 /// overwrites.
 void WindowRows::packRow(const Point &row, Value packed, Value end,
                          Value outside) {
-  const GemmBlocking &blocking = gemm.blocking;
+  const ProductLayout &layout = gemm.layout;
   Type element =
-      blocking.kPack == 1
+      layout.word.kPack == 1
           ? gemm.contraction.element
           : cast<RankedTensorType>(windows.image.getType()).getElementType();
-  Value vector = lanes.index(blocking.lanes);
+  Value vector = lanes.index(layout.tiling.lanes);
   gemm.memory.store(gemm.memory.zeroVector(), packed,
                     lanes.subIndex(end, vector));
-  int64_t width = blocking.lanes * blocking.kPack;
+  int64_t width = layout.tiling.lanes * layout.word.kPack;
   forTaps([&](Value tap, bool isLast) {
     Value from = runAt(row, tap, outside);
     Value to = moved(packed, lanes.mulIndex(tap, lanes.index(run)), element);
@@ -226,7 +226,7 @@ void WindowRows::packRow(const Point &row, Value packed, Value end,
 
 /// Transposes squares in registers, as LeftOperand does.
 void WindowRows::packBlock(ArrayRef<Point> rows, Value packed, Value outside) {
-  int64_t width = gemm.blocking.lanes;
+  int64_t width = gemm.layout.tiling.lanes;
   Value count = lanes.index(rows.size());
   forTaps([&](Value tap, bool) {
     SmallVector<Value> runs;

@@ -24,7 +24,7 @@ public:
   int64_t elementsBehind() const;
 
   /// Copies the rows of the tile: [row][word], or blocks of interleaved rows,
-  /// as the blocking says (LeftOperand.h). A row is `stride` elements long; in
+  /// as the layout says (LeftOperand.h). A row is `stride` elements long; in
   /// blocks, a depth is.
   void pack(mlir::Value packed, mlir::Value stride, mlir::Value outside);
 

@@ -128,8 +128,8 @@ void chooseStrips(QuantizedBlocking &blocking, const QuantizedOperand &weight,
     groups = groupsOf(8);
   if (strips * groups < fewTiles)
     strips = std::min(blocks, ceilDiv(fewTiles, groups));
-  blocking.gemm.rowsPerTile = ceilDiv(blocks, strips) * blocking.rows;
-  blocking.gemm.panelsPerTile = ceilDiv(panels, groups);
+  blocking.layout.tiling.rowsPerTile = ceilDiv(blocks, strips) * blocking.rows;
+  blocking.layout.tiling.panelsPerTile = ceilDiv(panels, groups);
 }
 
 } // namespace
@@ -148,22 +148,20 @@ QuantizedBlocking QuantizedBlocking::choose(const Contraction &contraction,
   int64_t rows = std::max<int64_t>(known.value_or(usualRows), 1);
   chooseBlock(blocking, rows, target);
   chooseAmx(blocking, weight, rows, target);
-  GemmBlocking &gemm = blocking.gemm;
-  gemm.lanes = blocking.lanes;
-  gemm.rows = blocking.rows;
-  gemm.vectors = QuantizedWeight::panelColumns / blocking.lanes;
-  gemm.depth = QuantizedWeight::paddedDepths(weight.depths);
-  gemm.packLeft = false;
+  Tiling &tiling = blocking.layout.tiling;
+  tiling.lanes = blocking.lanes;
+  tiling.rows = blocking.rows;
+  tiling.vectors = QuantizedWeight::panelColumns / blocking.lanes;
+  tiling.depth = QuantizedWeight::paddedDepths(weight.depths);
   if (blocking.hasOwnDigits) {
     chooseStrips(blocking, weight, rows, target);
   } else {
-    gemm.rowsPerTile = rows;
-    gemm.panelsPerTile =
+    tiling.rowsPerTile = rows;
+    tiling.panelsPerTile =
         choosePanelsPerTile(QuantizedWeight::panels(weight.columns));
   }
-  gemm.right = GemmBlocking::Right::Prepacked;
-  gemm.panelWidth = QuantizedWeight::panelColumns;
-  gemm.rightElement = contraction.element;
+  blocking.layout.right = {RightAccess::Form::Panels,
+                           QuantizedWeight::panelColumns, contraction.element};
   return blocking;
 }
 

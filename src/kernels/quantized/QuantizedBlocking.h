@@ -11,8 +11,9 @@
 #ifndef ANABRANCH_KERNELS_QUANTIZED_QUANTIZEDBLOCKING_H
 #define ANABRANCH_KERNELS_QUANTIZED_QUANTIZEDBLOCKING_H
 
-#include "kernels/contraction/GemmBlocking.h"
+#include "kernels/contraction/ProductLayout.h"
 #include "kernels/contraction/QuantizedOperand.h"
+#include "native/target/Target.h"
 
 namespace anabranch {
 namespace kernels {
@@ -41,8 +42,8 @@ struct QuantizedBlocking {
   /// Each tile makes the digits of its rows. Otherwise the tiles of a launch
   /// have all rows, and share their digits.
   bool hasOwnDigits = false;
-  /// The blocking for the parts that other products share.
-  GemmBlocking gemm;
+  /// For the parts that other products share.
+  ProductLayout layout;
 
   /// Depths of one product of two AMX registers.
   int64_t amxDepths() const { return depth < 64 ? depth : 64; }

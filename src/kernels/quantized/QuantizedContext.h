@@ -16,7 +16,7 @@ struct QuantizedContext {
   const QuantizedOperand &weight;
   const QuantizedBlocking &blocking;
 
-  int64_t rows() const { return blocking.gemm.rowsPerTile; }
+  int64_t rows() const { return blocking.layout.tiling.rowsPerTile; }
   int64_t paddedDepths() const {
     return ir::QuantizedWeight::paddedDepths(weight.depths);
   }

@@ -162,7 +162,7 @@ public:
   PlanCost cost() const override { return {PlanCost::Rank::Special}; }
 
   KernelShell::Grid grid(KernelFunction &function) const override {
-    GemmContext gemm(match.contraction, blocking.gemm, function);
+    GemmContext gemm(match.contraction, blocking.layout, function);
     QuantizedContext context{gemm, match.weight, blocking};
     int64_t bytes =
         TileEmitter::resultBytes(context) + LeftDigits::scratchBytes(context);
@@ -170,7 +170,7 @@ public:
   }
 
   void emitTile(KernelShell::TileBody &body) const override {
-    GemmContext gemm(match.contraction, blocking.gemm, body.function);
+    GemmContext gemm(match.contraction, blocking.layout, body.function);
     gemm.evaluator = &body.evaluator;
     gemm.enterTile(body.tile);
     QuantizedContext context{gemm, match.weight, blocking};
@@ -179,14 +179,14 @@ public:
 
   bool hasSetup() const override { return !blocking.hasOwnDigits; }
   void emitSetup(KernelShell::TileBody &body) const override {
-    GemmContext gemm(match.contraction, blocking.gemm, body.function);
+    GemmContext gemm(match.contraction, blocking.layout, body.function);
     gemm.evaluator = &body.evaluator;
     QuantizedContext context{gemm, match.weight, blocking};
     TileEmitter(context, body.scratch).emitSetup();
   }
 
   void emitFootprint(KernelShell::FootprintBody &body) const override {
-    GemmContext gemm(match.contraction, blocking.gemm, body.function);
+    GemmContext gemm(match.contraction, blocking.layout, body.function);
     TileFootprint footprint(body.function);
     addGemmFootprint(gemm, footprint, body.tile);
     footprint.store(body.footprints);

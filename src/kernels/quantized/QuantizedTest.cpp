@@ -5,7 +5,6 @@
 // bits: digits in vectors and in AMX registers, panels of floats, and parts
 // times integers in AMX registers.
 
-#include "kernels/gemm/GemmKernel.h"
 #include "kernels/quantized/QuantizedBlocking.h"
 #include "kernels/quantized/QuantizedKernel.h"
 #include "support/kernels/AmxEmulation.h"
@@ -245,16 +244,17 @@ protected:
   const native::TargetInfo target =
       llvm::cantFail(native::TargetInfo::get(std::get<0>(GetParam())));
 
-  const PlanRow &row() const {
+  std::optional<KernelLibrary> compile() const {
     bool readsBytes =
         c.left != Left::Exact && target.isa().has(native::Multiply::DotInt8);
-    return c.m <= mostQuantizedRows || readsBytes ? quantizedRow
-                                                  : gemmRow;
+    return c.m <= mostQuantizedRows || readsBytes
+               ? compileCase(quantizedRow, textOf(c), target)
+               : compileProduct(textOf(c), target);
   }
 };
 
 TEST_P(QuantizedTest, SumsAreAsExactAsOfF32) {
-  auto library = compileCase(row(), textOf(c), target);
+  auto library = compile();
   ASSERT_TRUE(library);
   for (auto side :
        {native::GuardedMemory::Side::End, native::GuardedMemory::Side::Begin}) {
@@ -276,7 +276,7 @@ TEST_P(QuantizedTest, RowsOfNoNumbersLeaveTheOthers) {
   for (int64_t k = 0; k < c.k; ++k)
     product.left.set(2 * c.k + k, "f32", 0);
   product.left.set(2 * c.k, "f32", largest / 4096);
-  auto library = compileCase(row(), textOf(c), target);
+  auto library = compile();
   ASSERT_TRUE(library);
   if (!product.run(*library, target, native::GuardedMemory::Side::End))
     GTEST_SKIP() << "this processor cannot run the target's code";

@@ -4,7 +4,8 @@
 #ifndef ANABRANCH_SUPPORT_CODEGEN_PARSEDCASE_H
 #define ANABRANCH_SUPPORT_CODEGEN_PARSEDCASE_H
 
-#include "kernels/contraction/GemmBlocking.h"
+#include "kernels/contraction/Contraction.h"
+#include "support/kernels/ChosenProduct.h"
 #include "support/kernels/GemmCase.h"
 #include "support/native/ParsedKernel.h"
 
@@ -20,8 +21,8 @@ struct ParsedCase {
     found = Contraction::find(parsed.function(), why);
     EXPECT_TRUE(found) << why;
   }
-  GemmBlocking blocking(const native::TargetInfo &target) const {
-    return GemmBlocking::choose(*found, target);
+  ChosenProduct plan(const native::TargetInfo &target) const {
+    return ChosenProduct(parsed.function(), target);
   }
 
   native::ParsedKernel parsed;

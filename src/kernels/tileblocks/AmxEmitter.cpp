@@ -1,10 +1,10 @@
 //===- AmxEmitter.cpp - a product's tile in AMX registers -----------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/gemm/AmxEmitter.h"
+#include "kernels/tileblocks/AmxEmitter.h"
 
-#include "kernels/contraction/AmxBlocking.h"
 #include "kernels/emit/Memory.h"
+#include "kernels/tileblocks/AmxBlocking.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t wordBytes = 4;
 
 bool depthIsWhole(const GemmContext &gemm) {
-  return gemm.depthIsMultipleOf(gemm.blocking.stepDepths());
+  return gemm.depthIsMultipleOf(gemm.layout.stepDepths());
 }
 
 Value compare(LaneBuilder &lanes, arith::CmpIPredicate predicate, Value a,
@@ -28,21 +28,16 @@ Value compare(LaneBuilder &lanes, arith::CmpIPredicate predicate, Value a,
 
 } // namespace
 
-AmxEmitter::AmxEmitter(GemmContext &gemm, LeftOperand &left, RightPanels &right,
-                       GemmEpilogue &epilogue)
-    : gemm(gemm), lanes(gemm.lanes), left(left), right(right),
-      epilogue(epilogue) {}
-
 //===----------------------------------------------------------------------===//
 // Scratch memory
 //===----------------------------------------------------------------------===//
 
 static int64_t resultElements(const GemmContext &gemm) {
-  const GemmBlocking &blocking = gemm.blocking;
+  const ProductLayout &layout = gemm.layout;
   if (gemm.isOneBlock())
-    return gemm.blocking.blockElements();
-  int64_t panels = blocking.depthOutside ? blocking.panelsPerTile : 1;
-  return panels * blocking.blockedRows() * blocking.columns();
+    return gemm.layout.tiling.blockElements();
+  int64_t panels = layout.steps.depthOutside ? layout.tiling.panelsPerTile : 1;
+  return panels * layout.blockedRows() * layout.tiling.columns();
 }
 
 int64_t AmxEmitter::sumElements(const GemmContext &gemm) {
@@ -50,20 +45,20 @@ int64_t AmxEmitter::sumElements(const GemmContext &gemm) {
 }
 
 int64_t AmxEmitter::leftTailElements(const GemmContext &gemm) {
-  bool needed = !gemm.blocking.packLeft && !depthIsWhole(gemm);
-  return needed ? gemm.blocking.rowsPerTile * AmxBlock::words : 0;
+  bool needed = !gemm.layout.left.isCopied() && !depthIsWhole(gemm);
+  return needed ? gemm.layout.tiling.rowsPerTile * AmxBlock::words : 0;
 }
 
 int64_t AmxEmitter::rightTailElements(const GemmContext &gemm) {
-  bool needed = !gemm.blocking.copiesRight() && !depthIsWhole(gemm);
-  return needed ? AmxBlock::words * gemm.blocking.panelWidth : 0;
+  bool needed = !gemm.layout.right.isCopied() && !depthIsWhole(gemm);
+  return needed ? AmxBlock::words * gemm.layout.right.panelWidth : 0;
 }
 
 /// Copies the last words of a left operand that is read in place.
 void AmxEmitter::copyLeftTail() {
   if (!leftTailElements(gemm))
     return;
-  Value size = lanes.index(gemm.blocking.stepDepths());
+  Value size = lanes.index(gemm.layout.stepDepths());
   Value first =
       lanes.subIndex(gemm.depthCount, lanes.remIndex(gemm.depthCount, size));
   lanes.ifThen(
@@ -80,7 +75,7 @@ void AmxEmitter::copyLeftTail() {
 void AmxEmitter::clearRightTail() {
   Value zero = gemm.memory.zeroVector();
   lanes.loop(lanes.index(0), lanes.index(rightTailElements(gemm)),
-             gemm.blocking.lanes,
+             gemm.layout.tiling.lanes,
              [&](Value at) { gemm.memory.store(zero, memory.rightTail, at); });
 }
 
@@ -91,14 +86,14 @@ void AmxEmitter::copyRightTail(const Depths &depths) {
     return;
   Value end = gemm.words(depths.count);
   Value first = lanes.mulIndex(
-      lanes.divIndex(depths.count, lanes.index(gemm.blocking.stepDepths())),
+      lanes.divIndex(depths.count, lanes.index(gemm.layout.stepDepths())),
       lanes.index(AmxBlock::words));
-  Value width = lanes.index(gemm.blocking.panelWidth);
+  Value width = lanes.index(gemm.layout.right.panelWidth);
   lanes.loop(first, end, 1, [&](Value word) {
     Value from = lanes.mulIndex(word, width);
     Value to = lanes.mulIndex(lanes.subIndex(word, first), width);
-    for (int64_t j = 0; j < gemm.blocking.vectors; ++j) {
-      Value offset = lanes.index(j * gemm.blocking.lanes);
+    for (int64_t j = 0; j < gemm.layout.tiling.vectors; ++j) {
+      Value offset = lanes.index(j * gemm.layout.tiling.lanes);
       Value words =
           gemm.memory.loadVector(depths.right, lanes.addIndex(from, offset));
       gemm.memory.store(words, memory.rightTail, lanes.addIndex(to, offset));
@@ -110,28 +105,29 @@ void AmxEmitter::copyRightTail(const Depths &depths) {
 // The loops
 //===----------------------------------------------------------------------===//
 
-static AmxShape::Product productOf(const GemmBlocking &blocking) {
+static AmxShape::Product productOf(const GemmContext &gemm) {
   using Product = AmxShape::Product;
-  if (!blocking.multipliesInt8())
+  if (!gemm.layout.word.holdsBytes())
     return Product::BF16;
-  if (blocking.int8.leftIsUnsigned)
+  if (gemm.contraction.left.isUnsigned())
     return Product::LeftUnsigned;
-  return blocking.int8.rightIsUnsigned ? Product::RightUnsigned : Product::Int8;
+  return gemm.contraction.right.isUnsigned() ? Product::RightUnsigned
+                                             : Product::Int8;
 }
 
 AmxShape AmxEmitter::shape() const {
-  const GemmBlocking &blocking = gemm.blocking;
+  const ProductLayout &layout = gemm.layout;
   auto rows = gemm.contraction.knownSize(gemm.contraction.rows);
-  int64_t most =
-      std::min(rows.value_or(blocking.rowsPerTile), blocking.rowsPerTile);
-  if (blocking.patch)
-    most = blocking.patch->numbers();
-  return {productOf(blocking), blocking.vectors,
+  int64_t most = std::min(rows.value_or(layout.tiling.rowsPerTile),
+                          layout.tiling.rowsPerTile);
+  if (layout.left.patch)
+    most = layout.left.patch->numbers();
+  return {productOf(gemm), layout.tiling.vectors,
           /*isTall=*/most > AmxBlock::rows / 2,
-          /*reusesRight=*/most > AmxBlock::rows, blocking.columns(),
-          blocking.panelWidth,
+          /*reusesRight=*/most > AmxBlock::rows, layout.tiling.columns(),
+          layout.right.panelWidth,
           // The taps of a window share points.
-          /*reusesLeft=*/blocking.patch.has_value(), blocking.stepWords};
+          /*reusesLeft=*/layout.left.patch.has_value(), layout.steps.words};
 }
 
 /// Whether an epilogue runs among the steps of the next block. There must be a
@@ -139,8 +135,8 @@ AmxShape AmxEmitter::shape() const {
 bool AmxEmitter::interleaves() const {
   auto depth = gemm.contraction.knownSize(gemm.contraction.depth);
   // Scaling the sums of groups leaves vector units no time.
-  return !gemm.blocking.multipliesInt8() &&
-         !gemm.blocking.multipliesIntegers() && depth && *depth > 0;
+  return !gemm.layout.word.holdsBytes() &&
+         !gemm.layout.steps.multipliesIntegers() && depth && *depth > 0;
 }
 
 AmxEmitter::Pending AmxEmitter::pendingOf(ValueRange carried) {
@@ -153,7 +149,7 @@ AmxEmitter::Pending AmxEmitter::pendingOf(ValueRange carried) {
 
 /// Whether the left operand is a copy in parts, other than a patch.
 bool AmxEmitter::hasPackedParts() const {
-  return gemm.blocking.hasParts() && !gemm.blocking.patch;
+  return gemm.layout.steps.hasParts() && !gemm.layout.left.patch;
 }
 
 Value AmxEmitter::leftAt(Value row, Value depth) {
@@ -163,8 +159,9 @@ Value AmxEmitter::leftAt(Value row, Value depth) {
 void AmxEmitter::emit(const Scratch &scratch) {
   memory = scratch;
   const GemmContext::Tile &tile = gemm.tile;
-  rowCount = gemm.blocking.patch ? lanes.index(gemm.blocking.patch->numbers())
-                                 : lanes.subIndex(tile.endRow, tile.firstRow);
+  rowCount = gemm.layout.left.patch
+                 ? lanes.index(gemm.layout.left.patch->numbers())
+                 : lanes.subIndex(tile.endRow, tile.firstRow);
   blockCount = lanes.ceilDivIndex(rowCount, lanes.index(AmxBlock::rows));
   blockRows = lanes.ceilDivIndex(rowCount, blockCount);
   Value first = lanes.index(0);
@@ -178,7 +175,7 @@ void AmxEmitter::emit(const Scratch &scratch) {
   clearRightTail();
   if (PartPanels::areFilledAhead(gemm))
     fillFirst();
-  if (gemm.blocking.multipliesIntegers()) {
+  if (gemm.layout.steps.multipliesIntegers()) {
     weight = QuantizedOperand::find(gemm.contraction);
     groups.emplace(
         gemm, *weight, left,
@@ -188,7 +185,7 @@ void AmxEmitter::emit(const Scratch &scratch) {
   Carried carried;
   if (interleaves())
     carried.assign(4, lanes.i64(0));
-  if (gemm.blocking.depthOutside)
+  if (gemm.layout.steps.depthOutside)
     carried =
         forDepths(carried, [&](Value first, Value count, ValueRange rows) {
           if (hasPackedParts())
@@ -214,7 +211,7 @@ AmxEmitter::Carried
 AmxEmitter::forPanels(ValueRange carried,
                       function_ref<Carried(Value, ValueRange)> body) {
   const GemmContext::Tile &tile = gemm.tile;
-  if (gemm.blocking.panelsPerTile == 1)
+  if (gemm.layout.tiling.panelsPerTile == 1)
     return body(tile.firstPanel, carried);
   return lanes.loop(tile.firstPanel, tile.endPanel, 1, carried,
                     [&](Value panel, ValueRange rows) {
@@ -229,7 +226,7 @@ AmxEmitter::forDepths(ValueRange carried,
   Value depthCount = gemm.depthCount;
   if (gemm.isOneBlock())
     return body(lanes.index(0), depthCount, carried);
-  int64_t depth = gemm.blocking.depth;
+  int64_t depth = gemm.layout.tiling.depth;
   // A depth of zero runs the loop once too, since the sums must become zero.
   Value end = lanes.maxIndex(depthCount, lanes.index(1));
   return lanes.loop(
@@ -245,16 +242,16 @@ AmxEmitter::forDepths(ValueRange carried,
 /// other.
 AmxEmitter::Carried AmxEmitter::multiplyPanel(Value panel, Value first,
                                               Value count, ValueRange carried) {
-  const GemmBlocking &blocking = gemm.blocking;
+  const ProductLayout &layout = gemm.layout;
   Depths depths{first, count, lanes.index(0), Value(), Value(), {}};
   if (PartPanels::areFilledAhead(gemm))
     fillAhead(depths, panel);
   else
     depths.right = right.prepare(first, count).pointer;
   copyRightTail(depths);
-  if (blocking.depthOutside)
+  if (layout.steps.depthOutside)
     depths.slot = lanes.subIndex(panel, gemm.tile.firstPanel);
-  if (blocking.linesAhead && (shape().reusesRight || blocking.hasParts())) {
+  if (fetch.lines && (shape().reusesRight || layout.steps.hasParts())) {
     Value column = gemm.tile.firstColumn;
     Value next = lanes.addIndex(panel, lanes.index(depths.next ? 2 : 1));
     // A worker's next tile mostly begins where this one ends.
@@ -262,9 +259,9 @@ AmxEmitter::Carried AmxEmitter::multiplyPanel(Value panel, Value first,
     gemm.enterPanel(lanes.minIndex(next, last));
     depths.ahead = right.sourceOf(first);
     gemm.tile.firstColumn = column;
-  } else if (blocking.linesAhead) {
+  } else if (fetch.lines) {
     depths.ahead =
-        bytesBehind(lanes, depths.right, lanes.index(blocking.bytesAhead));
+        bytesBehind(lanes, depths.right, lanes.index(fetch.bytesAhead));
   }
   return lanes.loop(lanes.index(0), blockCount, 1, carried,
                     [&](Value number, ValueRange rows) {
@@ -275,17 +272,18 @@ AmxEmitter::Carried AmxEmitter::multiplyPanel(Value panel, Value first,
 AmxEmitter::Carried AmxEmitter::multiplyBlock(const Depths &depths,
                                               Value number,
                                               ValueRange carried) {
-  Value columns = lanes.index(gemm.blocking.columns());
+  Value columns = lanes.index(gemm.layout.tiling.columns());
   // The first row of the block, and how many rows the block before has as well.
   Value wanted = lanes.mulIndex(number, blockRows);
   Value start = lanes.minIndex(wanted, lanes.subIndex(rowCount, blockRows));
   Value done = lanes.subIndex(wanted, start);
   Value sums = lanes.index(0);
   if (!gemm.isOneBlock()) {
-    int64_t perPanel = gemm.blocking.blockedRows() / AmxBlock::rows;
+    int64_t perPanel = gemm.layout.blockedRows() / AmxBlock::rows;
     Value slot = lanes.addIndex(
         lanes.mulIndex(depths.slot, lanes.index(perPanel)), number);
-    sums = lanes.mulIndex(slot, lanes.index(gemm.blocking.blockElements()));
+    sums =
+        lanes.mulIndex(slot, lanes.index(gemm.layout.tiling.blockElements()));
   }
   Value row = lanes.addIndex(gemm.tile.firstRow, start);
   Value at = gemm.memory.pointerTo(memory.sums, sums);
@@ -297,7 +295,8 @@ AmxEmitter::Carried AmxEmitter::multiplyBlock(const Depths &depths,
     multiplySteps(depths, row, number, carried);
     block->store(at);
   }
-  Value end = lanes.addIndex(depths.first, lanes.index(gemm.blocking.depth));
+  Value end =
+      lanes.addIndex(depths.first, lanes.index(gemm.layout.tiling.depth));
   Value isLast =
       gemm.isOneBlock()
           ? lanes.constant(lanes.builder.getBoolAttr(true))
@@ -322,7 +321,7 @@ void AmxEmitter::multiplyGroups(const Depths &depths, Value row,
   Value zero = lanes.index(0), one = lanes.index(1);
   lanes.ifThen(compare(lanes, arith::CmpIPredicate::eq, depths.first, zero),
                [&] { groups->clearResults(sums); });
-  int64_t size = gemm.blocking.scaledDepth;
+  int64_t size = gemm.layout.steps.scaledDepth;
   Value count = lanes.ceilDivIndex(depths.count, lanes.index(size));
   Value end = lanes.addIndex(depths.first, depths.count);
   lanes.loop(zero, count, 1, [&](Value number) {
@@ -332,7 +331,7 @@ void AmxEmitter::multiplyGroups(const Depths &depths, Value row,
     if (!gemm.depthIsMultipleOf(size))
       next = lanes.minIndex(next, end);
     block->clear();
-    lanes.loop(first, next, gemm.blocking.stepDepths(),
+    lanes.loop(first, next, gemm.layout.stepDepths(),
                [&](Value depth) { multiplyStep(depths, row, depth); });
     block->store(groups->at(number));
     lanes.ifThen(compare(lanes, arith::CmpIPredicate::ne, number, zero),
@@ -344,8 +343,8 @@ void AmxEmitter::multiplyGroups(const Depths &depths, Value row,
 /// Adds the products of a step of integers.
 void AmxEmitter::multiplyStep(const Depths &depths, Value row, Value depth) {
   Value words = gemm.words(lanes.subIndex(depth, depths.first));
-  Value offset =
-      lanes.mulIndex(words, lanes.index(gemm.blocking.panelWidth * wordBytes));
+  Value offset = lanes.mulIndex(
+      words, lanes.index(gemm.layout.right.panelWidth * wordBytes));
   block->addParts(leftAt(row, depth), leftStride,
                   bytesBehind(lanes, depths.right, offset), parts());
 }
@@ -353,19 +352,20 @@ void AmxEmitter::multiplyStep(const Depths &depths, Value row, Value depth) {
 /// Emits the steps of the depth, and among them the epilogue of pending rows.
 void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
                                ValueRange carried) {
-  Value words = lanes.index(gemm.blocking.stepWords);
+  Value words = lanes.index(gemm.layout.steps.words);
   Value count = depths.count;
-  if (gemm.blocking.patch && gemm.blocking.patch->padsChannels())
-    count = lanes.index(gemm.blocking.depth);
+  if (gemm.layout.left.patch && gemm.layout.left.patch->padsChannels())
+    count = lanes.index(gemm.layout.tiling.depth);
   Value steps = lanes.ceilDivIndex(gemm.words(count), words);
   Value wholeSteps =
-      lanes.divIndex(depths.count, lanes.index(gemm.blocking.stepDepths()));
+      lanes.divIndex(depths.count, lanes.index(gemm.layout.stepDepths()));
   // Steps of patches, of parts and of runs are not at equal distances.
-  bool isApart = gemm.blocking.patch || gemm.blocking.hasParts() ||
-                 (!gemm.blocking.packLeft && gemm.contraction.left.depthRun);
+  bool isApart =
+      gemm.layout.left.patch || gemm.layout.steps.hasParts() ||
+      (!gemm.layout.left.isCopied() && gemm.contraction.left.depthRun);
   Value leftFirst = isApart ? Value() : leftAt(row, depths.first);
-  Value stepOfRight = lanes.index(gemm.blocking.stepWords *
-                                  gemm.blocking.panelWidth * wordBytes);
+  Value stepOfRight = lanes.index(gemm.layout.steps.words *
+                                  gemm.layout.right.panelWidth * wordBytes);
   Value rowInTile = lanes.subIndex(row, gemm.tile.firstRow);
   Pending waiting;
   Value perStep;
@@ -383,9 +383,9 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
     };
     Value leftHere =
         isApart ? leftAt(row, lanes.addIndex(depths.first,
-                                             along(gemm.blocking.stepDepths())))
+                                             along(gemm.layout.stepDepths())))
                 : bytesBehind(lanes, leftFirst,
-                              along(gemm.blocking.stepWords * wordBytes));
+                              along(gemm.layout.steps.words * wordBytes));
     Value stride = leftStride;
     if (leftTailElements(gemm)) {
       Value tail = gemm.memory.pointerTo(memory.leftTail,
@@ -397,7 +397,7 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
         bytesBehind(lanes, depths.right, lanes.mulIndex(step, stepOfRight));
     if (rightTailElements(gemm))
       rightHere = choose(memory.rightTail, rightHere);
-    if (gemm.blocking.hasParts())
+    if (gemm.layout.steps.hasParts())
       block->addParts(leftHere, stride, rightHere, parts());
     else
       block->addWords(leftHere, stride, rightHere);
@@ -413,18 +413,18 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
 }
 
 AmxBlock::Parts AmxEmitter::parts() const {
-  return {gemm.blocking.parts, LeftOperand::partBytes(gemm),
-          gemm.blocking.rightParts(),
+  return {gemm.layout.steps.parts, LeftOperand::partBytes(gemm),
+          gemm.layout.steps.rightParts(),
           PartPanels::partElements(gemm) * wordBytes};
 }
 
 /// Fills the tile's first panel.
 void AmxEmitter::fillFirst() {
   Value first = lanes.index(0);
-  Value count =
-      gemm.isOneBlock()
-          ? gemm.depthCount
-          : lanes.minIndex(gemm.depthCount, lanes.index(gemm.blocking.depth));
+  Value count = gemm.isOneBlock()
+                    ? gemm.depthCount
+                    : lanes.minIndex(gemm.depthCount,
+                                     lanes.index(gemm.layout.tiling.depth));
   PartPanels(gemm, right.memory()).fill(first, lanes.addIndex(first, count));
 }
 
@@ -432,10 +432,10 @@ void AmxEmitter::fillFirst() {
 /// depths, or after the tile's last panel the first one of the next depths. Two
 /// panels of the scratch memory take turns.
 void AmxEmitter::fillAhead(Depths &depths, Value panel) {
-  assert((gemm.blocking.depthOutside || gemm.isOneBlock()) &&
+  assert((gemm.layout.steps.depthOutside || gemm.isOneBlock()) &&
          "the next panel has other depths");
   const GemmContext::Tile &tile = gemm.tile;
-  Value one = lanes.index(1), depth = lanes.index(gemm.blocking.depth);
+  Value one = lanes.index(1), depth = lanes.index(gemm.layout.tiling.depth);
   Value before = lanes.addIndex(
       lanes.mulIndex(lanes.divIndex(depths.first, depth),
                      lanes.subIndex(tile.endPanel, tile.firstPanel)),
@@ -466,23 +466,24 @@ void AmxEmitter::fillAhead(Depths &depths, Value panel) {
 /// rows for this step, or rows further on in the same panel. A row is a word of
 /// each column, or a depth of a panel of floats.
 void AmxEmitter::fetchAhead(const Depths &depths, Value step, Value number) {
-  const GemmBlocking &blocking = gemm.blocking;
+  const ProductLayout &layout = gemm.layout;
   if (!depths.ahead)
     return;
-  int64_t rowBytes = blocking.panelWidth * wordBytes;
-  int64_t linesOfRow = blocking.vectors, rowsOfStep = blocking.stepWords;
-  if (blocking.hasParts()) {
+  int64_t rowBytes = layout.right.panelWidth * wordBytes;
+  int64_t linesOfRow = layout.tiling.vectors, rowsOfStep = layout.steps.words;
+  if (layout.steps.hasParts()) {
     const ContractionOperand &operand = gemm.contraction.right;
     rowBytes = operand.panels->width * elementBytes(operand.memory);
-    linesOfRow = AmxBlocking::linesOfRow(gemm.contraction, blocking.columns());
-    rowsOfStep = gemm.blocking.stepDepths();
+    linesOfRow =
+        AmxBlocking::linesOfRow(gemm.contraction, layout.tiling.columns());
+    rowsOfStep = gemm.layout.stepDepths();
   }
-  int64_t rows = blocking.linesAhead / linesOfRow;
+  int64_t rows = fetch.lines / linesOfRow;
   Value offset =
       lanes.addIndex(lanes.mulIndex(step, lanes.index(rowsOfStep * rowBytes)),
                      lanes.mulIndex(number, lanes.index(rows * rowBytes)));
   Value first = bytesBehind(lanes, depths.ahead, offset);
-  for (int64_t i = 0; i < blocking.linesAhead; ++i) {
+  for (int64_t i = 0; i < fetch.lines; ++i) {
     int64_t at =
         i / linesOfRow * rowBytes + i % linesOfRow * AmxBlock::stepBytes;
     lanes.builder.create<LLVM::Prefetch>(
@@ -496,7 +497,8 @@ void AmxEmitter::fetchAhead(const Depths &depths, Value step, Value number) {
 void AmxEmitter::evaluate(const Pending &rows, Value first, Value end) {
   Value column = gemm.tile.firstColumn;
   gemm.tile.firstColumn = rows.column;
-  Value offset = lanes.mulIndex(first, lanes.index(gemm.blocking.columns()));
+  Value offset =
+      lanes.mulIndex(first, lanes.index(gemm.layout.tiling.columns()));
   epilogue.emit(
       lanes.addIndex(rows.row, first), lanes.addIndex(rows.row, end),
       gemm.memory.pointerTo(memory.sums, lanes.addIndex(rows.sums, offset)));

@@ -4,7 +4,7 @@
 // The loops of a tile whose blocks are products of AMX registers:
 //
 //   for each panel              | in the other order where the left operand is
-//     for each block of depth   | larger than a cache (GemmBlocking)
+//     for each block of depth   | larger than a cache (AmxBlocking)
 //       for each block of rows
 //         for each step of the depth
 //           multiply, and evaluate some rows of the block before
@@ -13,23 +13,30 @@
 // units are different. All blocks of a tile have the same number of rows. If
 // necessary, the last block repeats rows of the one before.
 
-#ifndef ANABRANCH_KERNELS_GEMM_AMXEMITTER_H
-#define ANABRANCH_KERNELS_GEMM_AMXEMITTER_H
+#ifndef ANABRANCH_KERNELS_TILEBLOCKS_AMXEMITTER_H
+#define ANABRANCH_KERNELS_TILEBLOCKS_AMXEMITTER_H
 
 #include "kernels/gemm/GemmEpilogue.h"
-#include "kernels/gemm/GroupSums.h"
 #include "kernels/microkernel/AmxBlock.h"
 #include "kernels/operands/LeftOperand.h"
 #include "kernels/operands/PartPanels.h"
 #include "kernels/operands/RightPanels.h"
+#include "kernels/tileblocks/GroupSums.h"
 
 namespace anabranch {
 namespace kernels {
 
 class AmxEmitter {
 public:
+  /// How a block fetches the right operand ahead: so many lines in each step,
+  /// so many bytes ahead. Zero bytes: lines of the next panel.
+  struct Fetch {
+    int64_t lines = 0, bytesAhead = 0;
+  };
   AmxEmitter(GemmContext &gemm, LeftOperand &left, RightPanels &right,
-             GemmEpilogue &epilogue);
+             Fetch fetch)
+      : gemm(gemm), lanes(gemm.lanes), left(left), right(right), epilogue(gemm),
+        fetch(fetch) {}
 
   /// The parts of the scratch memory, and their numbers of elements. Sums are
   /// [panel][block][row][column], and behind them those of groups. The last
@@ -50,7 +57,8 @@ private:
   LaneBuilder &lanes;
   LeftOperand &left;
   RightPanels &right;
-  GemmEpilogue &epilogue;
+  GemmEpilogue epilogue;
+  Fetch fetch;
   Scratch memory;
   std::optional<AmxBlock> block;
   /// The tile's rows, its blocks, and the rows of each block.
@@ -112,4 +120,4 @@ private:
 } // namespace kernels
 } // namespace anabranch
 
-#endif // ANABRANCH_KERNELS_GEMM_AMXEMITTER_H
+#endif // ANABRANCH_KERNELS_TILEBLOCKS_AMXEMITTER_H

@@ -11,8 +11,8 @@
 // The sums of two groups take turns in memory: vectors scale the one group
 // while the registers compute the next.
 
-#ifndef ANABRANCH_KERNELS_GEMM_GROUPSUMS_H
-#define ANABRANCH_KERNELS_GEMM_GROUPSUMS_H
+#ifndef ANABRANCH_KERNELS_TILEBLOCKS_GROUPSUMS_H
+#define ANABRANCH_KERNELS_TILEBLOCKS_GROUPSUMS_H
 
 #include "kernels/operands/LeftOperand.h"
 #include "kernels/operands/WeightIntegers.h"
@@ -52,4 +52,4 @@ private:
 } // namespace kernels
 } // namespace anabranch
 
-#endif // ANABRANCH_KERNELS_GEMM_GROUPSUMS_H
+#endif // ANABRANCH_KERNELS_TILEBLOCKS_GROUPSUMS_H

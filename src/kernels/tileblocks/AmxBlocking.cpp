@@ -1,13 +1,16 @@
 //===- AmxBlocking.cpp - how a product is cut up for AMX ------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/contraction/AmxBlocking.h"
+#include "kernels/tileblocks/AmxBlocking.h"
 
+#include "kernels/contraction/ProductCost.h"
 #include "kernels/contraction/QuantizedOperand.h"
+#include "kernels/contraction/TileSizes.h"
 #include "kernels/emit/Memory.h"
 #include "kernels/microkernel/AmxBlock.h"
 #include "kernels/microkernel/FloatParts.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -51,9 +54,6 @@ constexpr double usualShare = 0.6;
 /// reads.
 constexpr int64_t bytesOfStream = 8192;
 
-/// Cycles of a tile beside its products, in which registers are configured and
-/// released; and to copy a word of the right operand to a panel.
-constexpr double tileCycles = 220, copyCycles = 0.27;
 /// Up to so many rows, dot products read a right operand in place.
 constexpr int64_t rowsOfDots = 8;
 
@@ -69,7 +69,7 @@ constexpr double shareSeen = 0.75, blockCycles = 600;
 /// bytes to a block of the depth, and its parts are transposed.
 constexpr double transposedCycles = 3;
 
-/// What AMX registers multiply, as in AmxBlocking; a K-pack factor of zero for
+/// What tile registers multiply (RegisterSteps); a K-pack factor of zero for
 /// other operands.
 struct Words {
   int64_t kPack = 0, parts = 1, scaledDepth = 0;
@@ -85,36 +85,46 @@ public:
         columns(contraction.knownSize(contraction.column)),
         depth(contraction.knownSize(contraction.depth)),
         batch(contraction.knownSize(contraction.batch)) {
-    amx.kPack = words.kPack;
-    amx.parts = words.parts;
-    amx.scaledDepth = words.scaledDepth;
+    tiling.lanes = lanes;
+    tiling.rows = AmxBlock::rows;
+    word.kPack = words.kPack;
+    steps.words = AmxBlock::words;
+    steps.parts = words.parts;
+    steps.scaledDepth = words.scaledDepth;
   }
 
-  AmxBlocking choose();
-  bool pays() const;
+  void choose();
+  /// Why vector registers are better; nothing if they are not.
+  std::optional<std::string> refusal() const;
+  AmxBlocking fit(const BlockingParameters &given);
 
 private:
   const Contraction &contraction;
   const native::TargetInfo &target;
   std::optional<int64_t> rows, columns, depth, batch;
-  AmxBlocking amx;
+  AmxBlocking blocking;
+  Tiling &tiling = blocking.layout.tiling;
+  Word &word = blocking.layout.word;
+  LeftAccess &left = blocking.layout.left;
+  RegisterSteps &steps = blocking.layout.steps;
+  bool inPanels = false; ///< the right operand is read in its panels
 
-  bool isInt8() const { return amx.kPack == 4; }
-  bool hasParts() const { return amx.parts > 1; }
-  bool multipliesIntegers() const { return amx.scaledDepth > 0; }
-  int64_t rightParts() const { return multipliesIntegers() ? 1 : amx.parts; }
+  bool isInt8() const { return word.kPack == 4; }
+  bool hasParts() const { return steps.hasParts(); }
+  bool multipliesIntegers() const { return steps.multipliesIntegers(); }
+  int64_t rightParts() const { return steps.rightParts(); }
   /// In the form that blocks read.
-  int64_t elementBytes() const { return rightParts() * wordBytes / amx.kPack; }
-  int64_t stepDepths() const { return amx.stepWords * amx.kPack; }
-  int64_t blockColumns() const { return amx.vectors * lanes; }
+  int64_t elementBytes() const { return rightParts() * wordBytes / word.kPack; }
+  int64_t stepDepths() const { return blocking.layout.stepDepths(); }
+  int64_t blockColumns() const { return tiling.columns(); }
   int64_t panels() const { return divideCeil(*columns, blockColumns()); }
   /// Groups of panels that a tile each multiplies.
-  int64_t groups() const { return divideCeil(panels(), amx.panelsPerTile); }
+  int64_t groups() const { return divideCeil(panels(), tiling.panelsPerTile); }
   int64_t strips() const {
-    return divideCeil(std::max<int64_t>(*rows, 1), amx.rowsPerTile);
+    return divideCeil(std::max<int64_t>(*rows, 1), tiling.rowsPerTile);
   }
   int64_t blocksOfTile() const {
-    int64_t rows = amx.patch ? amx.patch->numbers() : amx.rowsPerTile;
+    int64_t rows = left.patch ? left.patch->numbers() : tiling.rowsPerTile;
     return divideCeil(rows, AmxBlock::rows);
   }
   int64_t tilesEnough() const {
@@ -150,6 +160,7 @@ private:
   void splitRows(int64_t count);
   void choosePanelsPerTile();
   void chooseFetches();
+  void setRight();
   double cyclesOfAmx() const;
   double cyclesOfParts() const;
   double cyclesOfVectors() const;
@@ -158,7 +169,7 @@ private:
 bool Chooser::readsPanels() const {
   const auto &found = contraction.right.panels;
   return found && !hasParts() && found->width % lanes == 0 &&
-         found->kPack == amx.kPack &&
+         found->kPack == word.kPack &&
          contraction.right.memory == contraction.narrow();
 }
 
@@ -178,9 +189,9 @@ int64_t Chooser::mostDepth() const {
   if (multipliesIntegers()) {
     // A block's copy of the rows stays in half of the second-level cache.
     int64_t bytes = target.model.l2Bytes / 2;
-    return std::max(bytes /
-                        (mostIntegerRows * amx.parts * wordBytes / amx.kPack),
-                    4 * step);
+    return std::max(
+        bytes / (mostIntegerRows * steps.parts * wordBytes / word.kPack),
+        4 * step);
   }
   int64_t bytes = target.model.l1Bytes / (copiesPanels() ? 4 : 2);
   int64_t most = bytes / (2 * lanes * elementBytes()) / step * step;
@@ -190,22 +201,22 @@ int64_t Chooser::mostDepth() const {
 void Chooser::chooseDepth() {
   int64_t step = stepDepths(), most = mostDepth();
   if (!depth) {
-    amx.depth = most;
+    tiling.depth = most;
     return;
   }
   int64_t blocks = std::max<int64_t>(1, divideCeil(*depth, most));
   // A panel that no second block of rows reads need not stay in a cache.
-  if (amx.readsPanels && rows && *rows <= AmxBlock::rows)
+  if (inPanels && rows && *rows <= AmxBlock::rows)
     blocks = 1;
   int64_t part = divideCeil(std::max<int64_t>(*depth, 1), blocks);
-  if (multipliesIntegers() && amx.scaledDepth < *depth)
-    step = amx.scaledDepth;
-  amx.depth = int64_t(alignTo(part, step));
+  if (multipliesIntegers() && steps.scaledDepth < *depth)
+    step = steps.scaledDepth;
+  tiling.depth = int64_t(alignTo(part, step));
 }
 
 void Chooser::splitRows(int64_t count) {
   int64_t part = divideCeil(std::max<int64_t>(*rows, 1), count);
-  amx.rowsPerTile = int64_t(alignTo(part, AmxBlock::rows));
+  tiling.rowsPerTile = int64_t(alignTo(part, AmxBlock::rows));
 }
 
 /// As many rows as half of the second-level cache holds of the left operand:
@@ -222,18 +233,17 @@ int64_t Chooser::chooseMostRows() {
     return transposesRight() ? 2 * mostPartRows : mostPartRows;
   int64_t depthBytes = std::max<int64_t>(*depth * elementBytes(), 1);
   int64_t fitting = cache / 2 / depthBytes;
-  bool isCheap =
-      amx.readsPanels || contraction.right.unitLoop == contraction.depth;
+  bool isCheap = inPanels || contraction.right.unitLoop == contraction.depth;
   bool hasGroups = isInt8() && columns && panels() >= enoughTiles * manyPanels;
   int64_t least = !isCheap    ? rows.value_or(unknownRows)
                   : hasGroups ? rowsOfByteStrip
                               : rowsOfStrip;
   if (fitting >= std::min(least, rows.value_or(least)))
     return fitting;
-  amx.depthOutside = *depth > amx.depth;
-  int64_t group = amx.readsPanels ? panelsOfGroup : copiesOfGroup;
-  int64_t rowBytes = amx.depth * elementBytes() +
-                     (amx.depthOutside ? group * 2 * lanes * wordBytes : 0);
+  steps.depthOutside = *depth > tiling.depth;
+  int64_t group = inPanels ? panelsOfGroup : copiesOfGroup;
+  int64_t rowBytes = tiling.depth * elementBytes() +
+                     (steps.depthOutside ? group * 2 * lanes * wordBytes : 0);
   return cache * 3 / 4 / rowBytes;
 }
 
@@ -241,7 +251,7 @@ int64_t Chooser::chooseMostRows() {
 /// enough for all workers. A tile then has all panels: its rows are whole lines
 /// of the result, and of what the epilogue reads.
 bool Chooser::keepsPanels() const {
-  if (!amx.readsPanels || !rows || !columns || !depth || batch != 1)
+  if (!inPanels || !rows || !columns || !depth || batch != 1)
     return false;
   return *columns * *depth * elementBytes() <=
              target.model.l2Bytes / panelsOfCache &&
@@ -251,16 +261,16 @@ bool Chooser::keepsPanels() const {
 void Chooser::chooseRows() {
   int64_t most = std::max(chooseMostRows(), AmxBlock::rows);
   if (!rows) {
-    amx.rowsPerTile =
+    tiling.rowsPerTile =
         std::min(most / AmxBlock::rows * AmxBlock::rows, unknownRows);
     return;
   }
   splitRows(divideCeil(std::max<int64_t>(*rows, 1), most));
   if (!columns || !batch)
     return;
-  int64_t least = amx.readsPanels ? leastRows : leastRowsOfCopy;
+  int64_t least = inPanels ? leastRows : leastRowsOfCopy;
   while (*batch * strips() * panels() < tilesEnough() &&
-         amx.rowsPerTile > least)
+         tiling.rowsPerTile > least)
     splitRows(2 * strips());
 }
 
@@ -268,9 +278,9 @@ void Chooser::chooseRows() {
 std::optional<Chooser::Steps>
 Chooser::stepsAlong(const PatchShape::Layout &layout) const {
   int64_t run = layout.runOf(*contraction.windows);
-  if (run % amx.kPack != 0)
+  if (run % word.kPack != 0)
     return std::nullopt;
-  int64_t words = run / amx.kPack, count = divideCeil(words, AmxBlock::words);
+  int64_t words = run / word.kPack, count = divideCeil(words, AmxBlock::words);
   while (words % count != 0)
     ++count;
   return Steps{layout, words / count};
@@ -303,7 +313,7 @@ std::optional<Chooser::Steps> Chooser::stepsOfPatch() const {
       return std::nullopt;
     return steps;
   }
-  if (contraction.left.memory != contraction.narrow() || !amx.readsPanels)
+  if (contraction.left.memory != contraction.narrow() || !inPanels)
     return std::nullopt;
   if (PatchShape::canJoinTaps(*windows)) {
     auto joined = stepsAlong({true, windows->run});
@@ -311,7 +321,7 @@ std::optional<Chooser::Steps> Chooser::stepsOfPatch() const {
       steps = joined;
     // A panel whose depths have channels of zeros is copied as one block, and
     // points of an image vector by vector.
-    int64_t channels = int64_t(alignTo(windows->run, amx.kPack));
+    int64_t channels = int64_t(alignTo(windows->run, word.kPack));
     if (!steps && channels <= stepDepths() && depth &&
         *depth / windows->run * channels <= mostDepth())
       steps = stepsAlong({true, channels});
@@ -333,14 +343,14 @@ double imbalance(int64_t tiles) {
 /// points, and panels that come from a cache.
 double Chooser::cyclesOfPatch() const {
   double elements = double(*columns) * *depth;
-  double filled = double(amx.stepWords) / AmxBlock::words;
-  double products = elements * double(amx.patch->numbers()) / usualShare /
+  double filled = double(steps.words) / AmxBlock::words;
+  double products = elements * double(left.patch->numbers()) / usualShare /
                     target.rate(native::Multiply::AmxBF16) / filled;
   double bytes = elements * elementBytes();
   double load = bytes > double(target.model.l2Bytes) / 2 ? target.model.l3Load
                                                          : target.model.l2Load;
   double blocks = double(blocksOfTile() * panels()) * blockCycles;
-  double group = double(amx.patch->elements()) * patchCycles + tileCycles;
+  double group = double(left.patch->elements()) * patchCycles + tileCycles;
   return double(strips()) *
          (products + bytes / load + blocks + double(groups()) * group);
 }
@@ -353,17 +363,18 @@ void Chooser::choosePatch(const PatchShape::Layout &layout) {
   bool isKnown = rows && columns && depth && batch;
   bool isSingle = rows == points * perRow;
   std::optional<double> lowest;
-  AmxBlocking best = amx;
+  AmxBlocking best = blocking;
   for (int64_t part = points; part > 0; --part) {
     if (!PatchShape::cutsWell(points, part, isSingle))
       continue;
-    amx.patch = PatchShape::of(*contraction.windows, part, layout);
-    amx.rowsPerTile = part * perRow;
-    if (part > 1 && amx.patch->elements() * elementBytes() >
+    left = {LeftAccess::Form::Patch,
+            PatchShape::of(*contraction.windows, part, layout)};
+    tiling.rowsPerTile = part * perRow;
+    if (part > 1 && left.patch->elements() * elementBytes() >
                         target.model.l2Bytes / patchOfCache)
       continue;
     for (int64_t shared = isKnown ? panels() : 1; shared > 0; --shared) {
-      amx.panelsPerTile = shared;
+      tiling.panelsPerTile = shared;
       double cycles = 0;
       if (isKnown)
         cycles = imbalance(strips() * groups()) *
@@ -371,15 +382,15 @@ void Chooser::choosePatch(const PatchShape::Layout &layout) {
       if (lowest && cycles >= *lowest)
         continue;
       lowest = cycles;
-      best = amx;
+      best = blocking;
     }
   }
-  amx = best;
+  blocking = best;
 }
 
 /// As many panels as leave enough tiles, and make a tile worth its start.
 void Chooser::choosePanelsPerTile() {
-  amx.panelsPerTile = 1;
+  tiling.panelsPerTile = 1;
   if (!columns)
     return;
   // An unknown number of rows counts as one strip: more rows only make more
@@ -387,19 +398,19 @@ void Chooser::choosePanelsPerTile() {
   int64_t others =
       std::max<int64_t>((rows ? strips() : 1) * batch.value_or(1), 1);
   bool isOneBlock = blocksOfTile() == 1;
-  int64_t wanted = contraction.windows                ? enoughWindowTiles
-                   : amx.packLeft || amx.depthOutside ? tilesEnough()
-                   : isOneBlock                       ? enoughFewRowTiles
-                                                      : enoughPanelTiles;
+  int64_t wanted = contraction.windows                     ? enoughWindowTiles
+                   : left.isCopied() || steps.depthOutside ? tilesEnough()
+                   : isOneBlock                            ? enoughFewRowTiles
+                                                           : enoughPanelTiles;
   int64_t shared = panels() / int64_t(divideCeil(wanted, others));
-  if (amx.depthOutside)
-    shared = std::min(shared, amx.readsPanels || hasParts() ? panelsOfGroup
-                                                            : copiesOfGroup);
+  if (steps.depthOutside)
+    shared = std::min(shared,
+                      inPanels || hasParts() ? panelsOfGroup : copiesOfGroup);
   int64_t bytes = blockColumns() * elementBytes() * blocksOfTile() *
-                  std::max<int64_t>(depth.value_or(amx.depth), 1);
+                  std::max<int64_t>(depth.value_or(tiling.depth), 1);
   int64_t least = divideCeil(leastTileBytes, bytes);
-  amx.panelsPerTile = std::clamp<int64_t>(std::max(shared, least), 1,
-                                          std::max<int64_t>(panels(), 1));
+  tiling.panelsPerTile = std::clamp<int64_t>(std::max(shared, least), 1,
+                                             std::max<int64_t>(panels(), 1));
 }
 
 /// The blocks of a tile use the same panel, so they share the work of fetching
@@ -407,46 +418,78 @@ void Chooser::choosePanelsPerTile() {
 void Chooser::chooseFetches() {
   if (copiesPanels()) {
     int64_t lines = AmxBlocking::linesOfRow(contraction, blockColumns());
-    amx.linesAhead = lines * int64_t(divideCeil(stepDepths(), blocksOfTile()));
+    blocking.linesAhead =
+        lines * int64_t(divideCeil(stepDepths(), blocksOfTile()));
   }
-  if (!amx.readsPanels || (amx.patch && amx.patch->padsChannels()))
+  if (!inPanels || (left.patch && left.patch->padsChannels()))
     return;
-  int64_t lines = amx.stepWords * amx.vectors;
+  int64_t lines = steps.words * tiling.vectors;
   bool isOneBlock = blocksOfTile() == 1;
   if (isOneBlock)
-    amx.bytesAhead =
+    blocking.bytesAhead =
         bytesOfStream * contraction.right.panels->width / blockColumns();
-  amx.linesAhead = int64_t(
-      alignTo(divideCeil(lines, blocksOfTile()), uint64_t(amx.vectors)));
+  blocking.linesAhead = int64_t(
+      alignTo(divideCeil(lines, blocksOfTile()), uint64_t(tiling.vectors)));
 }
 
-AmxBlocking Chooser::choose() {
-  amx.readsPanels = readsPanels();
-  amx.packLeft = !readsLeft();
+void Chooser::choose() {
+  inPanels = readsPanels();
+  left.form = readsLeft() ? LeftAccess::Form::InPlace : LeftAccess::Form::Rows;
   bool isNarrow = columns && *columns <= lanes;
   // A block is as wide as a panel, or half as wide.
-  bool isOdd = (amx.readsPanels || copiesPanels()) &&
+  bool isOdd = (inPanels || copiesPanels()) &&
                contraction.right.panels->width / lanes % 2;
-  amx.vectors = isNarrow || isOdd ? 1 : 2;
-  std::optional<Steps> steps = stepsOfPatch();
-  if (steps)
-    amx.stepWords = steps->words;
+  tiling.vectors = isNarrow || isOdd ? 1 : 2;
+  std::optional<Steps> ofPatch = stepsOfPatch();
+  if (ofPatch)
+    steps.words = ofPatch->words;
   chooseDepth();
   // Panels of parts are filled ahead in this order (AmxEmitter).
-  amx.depthOutside = hasParts() && depth && *depth > amx.depth;
-  if (steps) {
-    choosePatch(steps->layout);
-    if (amx.patch->padsChannels())
-      amx.depth = amx.patch->paddedDepth(*depth);
+  steps.depthOutside = hasParts() && depth && *depth > tiling.depth;
+  if (ofPatch) {
+    choosePatch(ofPatch->layout);
+    if (left.patch->padsChannels())
+      tiling.depth = left.patch->paddedDepth(*depth);
   } else if (keepsPanels()) {
     splitRows(tilesEnough());
-    amx.panelsPerTile = panels();
+    tiling.panelsPerTile = panels();
   } else {
     chooseRows();
     choosePanelsPerTile();
   }
   chooseFetches();
-  return amx;
+  setRight();
+}
+
+void Chooser::setRight() {
+  using Form = RightAccess::Form;
+  RightAccess &right = blocking.layout.right;
+  bool isTransposed = contraction.right.unitLoop == contraction.depth &&
+                      !contraction.right.isWindow;
+  bool padsChannels = left.patch && left.patch->padsChannels();
+  right.form = inPanels && !padsChannels ? Form::Panels
+               : isTransposed            ? Form::CopiedTransposed
+                                         : Form::Copied;
+  right.panelWidth = right.form == Form::Panels
+                         ? contraction.right.panels->width
+                         : blockColumns();
+  right.element = contraction.element;
+}
+
+/// Sets given parameters, rounded to what fits.
+AmxBlocking Chooser::fit(const BlockingParameters &given) {
+  if (!left.patch) {
+    if (given.depth && depth) {
+      tiling.depth =
+          fitSize(*given.depth, blocking.layout.depthStep(*depth), *depth);
+      steps.depthOutside =
+          (steps.depthOutside || hasParts()) && *depth > tiling.depth;
+    }
+    fitRows(contraction, given, tiling);
+  }
+  if (given.panelsPerTile && columns)
+    tiling.panelsPerTile = fitSize(*given.panelsPerTile, 1, panels());
+  return blocking;
 }
 
 /// Cycles of all tiles on one core. Waits for caches behind the second level
@@ -457,8 +500,7 @@ double Chooser::cyclesOfAmx() const {
   double elements = double(*columns) * *depth;
   double products = elements * *rows / target.rate(multiply);
   double reading = elements * elementBytes() / target.model.l2Load;
-  double copying =
-      amx.readsPanels ? 0 : strips() * elements / amx.kPack * copyCycles;
+  double copying = inPanels ? 0 : strips() * elements / word.kPack * copyCycles;
   double tiles = double(strips()) * groups();
   return *batch * (std::max(products, reading) + copying + tiles * tileCycles);
 }
@@ -467,23 +509,23 @@ double Chooser::cyclesOfAmx() const {
 double Chooser::cyclesOfParts() const {
   double elements = double(*columns) * *depth;
   double numbers =
-      amx.patch ? double(strips()) * amx.patch->numbers() : double(*rows);
-  double products =
-      elements * numbers * productsOfParts(amx.parts, rightParts()) /
-      (target.rate(native::Multiply::AmxBF16) * AmxBlocking::partShare);
+      left.patch ? double(strips()) * left.patch->numbers() : double(*rows);
+  double products = elements * numbers *
+                    productsOfParts(steps.parts, rightParts()) /
+                    (target.rate(native::Multiply::AmxBF16) * partShare);
   // With one vector there are more loads for a product.
-  if (amx.vectors == 1)
+  if (tiling.vectors == 1)
     products *= 1.5;
-  double left = amx.patch ? double(strips()) * amx.patch->elements()
-                          : double(*rows) * *depth;
-  double copy = amx.parts * AmxBlocking::partCycles;
-  double right =
+  double rowElements = left.patch ? double(strips()) * left.patch->elements()
+                                  : double(*rows) * *depth;
+  double copy = steps.parts * partCycles;
+  double copies =
       strips() * elements * (transposesRight() ? transposedCycles : copy);
   // Panels of a frozen weight are copied during products.
   if (copiesPanels())
-    right = std::max(right * shareSeen, right - products / 3);
+    copies = std::max(copies * shareSeen, copies - products / 3);
   double blocks = divideCeil(int64_t(numbers), AmxBlock::rows) * panels();
-  return *batch * (products + right + double(groups()) * left * copy +
+  return *batch * (products + copies + double(groups()) * rowElements * copy +
                    blocks * blockCycles + strips() * groups() * tileCycles);
 }
 
@@ -496,20 +538,30 @@ double Chooser::cyclesOfVectors() const {
   bool dots = *rows <= rowsOfDots &&
               contraction.right.unitLoop == contraction.depth &&
               !contraction.right.isWindow;
-  double copying =
-      amx.readsPanels || dots ? 0 : elements / amx.kPack * copyCycles;
+  double copying = inPanels || dots ? 0 : elements / word.kPack * copyCycles;
   return *batch * (std::max(elements * *rows / rate, reading) + copying);
 }
 
-bool Chooser::pays() const {
-  if (!rows || !columns || !depth || !batch)
-    return !hasParts();
-  // AMX pays from the first row on: splitting or multiplying pairs keeps vector
-  // code from reading as fast as the cache delivers.
-  if (amx.readsPanels && !isInt8())
-    return true;
+std::optional<std::string> Chooser::refusal() const {
+  if (hasParts() && contraction.windows && !left.patch)
+    return "its windows of floats have no copy in parts";
+  if (!rows || !columns || !depth || !batch) {
+    if (hasParts())
+      return "parts of floats pay for some sizes only, and one is not known";
+    return std::nullopt;
+  }
+  // Tile registers pay from the first row on: splitting or multiplying pairs
+  // keeps vector code from reading as fast as the cache delivers.
+  if (inPanels && !isInt8())
+    return std::nullopt;
   double cycles = hasParts() ? cyclesOfParts() : cyclesOfAmx();
-  return cycles < cyclesOfVectors();
+  double ofVectors = cyclesOfVectors();
+  if (cycles < ofVectors)
+    return std::nullopt;
+  return llvm::formatv("tile registers would take about {0:f0} cycles, vector "
+                       "registers {1:f0}",
+                       cycles, ofVectors)
+      .str();
 }
 
 /// Whether both operands of a sum in f32 have this type.
@@ -567,18 +619,24 @@ Words wordsOf(const Contraction &contraction,
 
 std::optional<AmxBlocking>
 AmxBlocking::choose(const Contraction &contraction,
-                    const native::TargetInfo &target) {
+                    const native::TargetInfo &target, std::string &why,
+                    const BlockingParameters &given) {
   Words words = wordsOf(contraction, target);
-  // Groups of few rows would leave the registers mostly empty.
-  if (!words.kPack || contraction.isGrouped)
+  if (!words.kPack) {
+    why = "the target has no tile registers for its operands";
     return std::nullopt;
+  }
+  if (contraction.isGrouped) {
+    why = "groups of few rows would leave tile registers mostly empty";
+    return std::nullopt;
+  }
   Chooser chooser(contraction, target, words);
-  AmxBlocking found = chooser.choose();
-  if (!chooser.pays())
+  chooser.choose();
+  if (auto reason = chooser.refusal()) {
+    why = *reason;
     return std::nullopt;
-  if (words.parts > 1 && contraction.windows && !found.patch)
-    return std::nullopt;
-  return found;
+  }
+  return chooser.fit(given);
 }
 
 int64_t AmxBlocking::linesOfRow(const Contraction &contraction,
@@ -605,7 +663,8 @@ AmxBlocking::choosePanels(const Contraction &contraction,
   packed.right.panels =
       Panels{isWide ? 2 * lanes : lanes, hasParts ? 1 : words.kPack};
   packed.right.memory = narrow ? narrow : contraction.element;
-  if (!choose(packed, target))
+  std::string why;
+  if (!choose(packed, target, why))
     return std::nullopt;
   return packed.right.panels;
 }

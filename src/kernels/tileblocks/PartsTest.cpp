@@ -4,8 +4,6 @@
 // AMX multiplies floats as sums of bf16 (FloatParts.h). These tests use numbers
 // that are not exact in bf16, and compare with f64 and with loops in f32.
 
-#include "kernels/contraction/GemmBlocking.h"
-#include "kernels/gemm/GemmKernel.h"
 #include "support/kernels/AmxEmulation.h"
 #include "support/kernels/CompiledCase.h"
 #include "support/kernels/GemmCase.h"
@@ -70,14 +68,11 @@ std::string textOf(const PartsCase &c) {
   return text;
 }
 
-GemmBlocking blockingOf(const std::string &text, const PartsCase &c,
-                        const native::TargetInfo &target) {
+/// Whether tile registers multiply the parts of the product's floats.
+bool multipliesParts(const std::string &text,
+                     const native::TargetInfo &target) {
   native::ParsedKernel parsed(text);
-  std::string why;
-  auto found = Contraction::find(parsed.function(), why);
-  EXPECT_TRUE(found) << why;
-  return GemmBlocking::choose(*found, target,
-                              *BlockingParameters::parse(c.blocking));
+  return ChosenProduct(parsed.function(), target).layout.steps.hasParts();
 }
 
 /// The operands of a product, and the sums that a kernel made of them.
@@ -179,9 +174,8 @@ protected:
 TEST_P(PartsTest, SumsAreAsExactAsOfF32) {
   std::string text = textOf(c);
   // Panels of odd vectors are read by one vector, and other panels not at all.
-  GemmBlocking blocking = blockingOf(text, c, target);
-  EXPECT_EQ(blocking.usesAmx && blocking.hasParts(), c.width % 16 == 0);
-  auto library = compileCase(gemmRow, text, target);
+  EXPECT_EQ(multipliesParts(text, target), c.width % 16 == 0);
+  auto library = compileProduct(text, target);
   ASSERT_TRUE(library);
   for (native::GuardedMemory::Side side : sides) {
     Product product(c);
@@ -369,8 +363,8 @@ class SpecialPartsTest : public PartsTest {};
 TEST_P(SpecialPartsTest, KindsAreThoseOfLoops) {
   Product product(c);
   putSpecial(product);
-  ASSERT_TRUE(blockingOf(textOf(c), c, target).hasParts());
-  auto library = compileCase(gemmRow, textOf(c), target);
+  ASSERT_TRUE(multipliesParts(textOf(c), target));
+  auto library = compileProduct(textOf(c), target);
   ASSERT_TRUE(library);
   if (!product.run(*library, target, native::GuardedMemory::Side::End))
     GTEST_SKIP() << "this processor lacks what AMX's emulation needs";

@@ -1,7 +1,7 @@
 //===- GroupSums.cpp - sums that a weight's scales multiply ---------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/gemm/GroupSums.h"
+#include "kernels/tileblocks/GroupSums.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -11,8 +11,9 @@ namespace anabranch {
 namespace kernels {
 
 int64_t GroupSums::elements(const GemmContext &gemm) {
-  const GemmBlocking &blocking = gemm.blocking;
-  return blocking.multipliesIntegers() ? 2 * blocking.blockElements() : 0;
+  const ProductLayout &layout = gemm.layout;
+  return layout.steps.multipliesIntegers() ? 2 * layout.tiling.blockElements()
+                                           : 0;
 }
 
 GroupSums::GroupSums(GemmContext &gemm, const QuantizedOperand &weight,
@@ -23,29 +24,30 @@ GroupSums::GroupSums(GemmContext &gemm, const QuantizedOperand &weight,
 Value GroupSums::at(Value number) {
   Value turn = lanes.remIndex(number, lanes.index(2));
   return gemm.memory.pointerTo(
-      memory, lanes.mulIndex(turn, lanes.index(gemm.blocking.blockElements())));
+      memory,
+      lanes.mulIndex(turn, lanes.index(gemm.layout.tiling.blockElements())));
 }
 
 void GroupSums::clearResults(const Block &block) {
   Value end =
-      lanes.mulIndex(block.rowCount, lanes.index(gemm.blocking.columns()));
-  lanes.loop(lanes.index(0), end, gemm.blocking.lanes, [&](Value at) {
+      lanes.mulIndex(block.rowCount, lanes.index(gemm.layout.tiling.columns()));
+  lanes.loop(lanes.index(0), end, gemm.layout.tiling.lanes, [&](Value at) {
     gemm.memory.store(gemm.memory.zeroVector(), block.results, at);
   });
 }
 
 void GroupSums::scale(const Block &block, Value number) {
-  int64_t width = gemm.blocking.lanes;
+  int64_t width = gemm.layout.tiling.lanes;
   Value depth = lanes.addIndex(
       block.first,
-      lanes.mulIndex(number, lanes.index(gemm.blocking.scaledDepth)));
+      lanes.mulIndex(number, lanes.index(gemm.layout.steps.scaledDepth)));
   SmallVector<WeightIntegers::Parameters> columns;
-  for (int64_t j = 0; j < gemm.blocking.vectors; ++j)
+  for (int64_t j = 0; j < gemm.layout.tiling.vectors; ++j)
     columns.push_back(weight.parameters(lanes.divIndex(depth, group),
                                         weight.columnAt(j * width)));
   Value sums = at(number);
   lanes.loop(lanes.index(0), block.rowCount, 1, [&](Value row) {
-    Value line = lanes.mulIndex(row, lanes.index(gemm.blocking.columns()));
+    Value line = lanes.mulIndex(row, lanes.index(gemm.layout.tiling.columns()));
     Value elements;
     if (columns[0].offset)
       elements = left.sumOf(lanes.addIndex(block.row, row), number);

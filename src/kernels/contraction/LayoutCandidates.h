@@ -1,0 +1,40 @@
+//===- LayoutCandidates.h - tilings that are worth timing -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef ANABRANCH_KERNELS_CONTRACTION_LAYOUTCANDIDATES_H
+#define ANABRANCH_KERNELS_CONTRACTION_LAYOUTCANDIDATES_H
+
+#include "kernels/contraction/BlockingParameters.h"
+#include "kernels/contraction/ProductLayout.h"
+#include "kernels/emit/Plan.h"
+
+namespace anabranch {
+namespace kernels {
+
+/// Parameters of a plan around those that it chooses itself.
+class LayoutCandidates {
+public:
+  /// Adds all combinations of sizes around a chosen tiling: not set, half and
+  /// double. All keep the parameters in `block`.
+  void addAround(const Tiling &chosen, const BlockingParameters &block,
+                 llvm::ArrayRef<int64_t> distancesAhead = {});
+
+  /// What parameters lead to.
+  struct Found {
+    Tiling tiling;
+    int64_t bytesAhead;
+    std::optional<double> cycles;
+  };
+  /// The candidates that lead to different code. Of equal ones, that with the
+  /// fewest parameters stays. Empty if a size of the product is not known.
+  std::vector<PlanCandidate>
+  distinct(llvm::function_ref<Found(const BlockingParameters &)> find);
+
+private:
+  std::vector<BlockingParameters> all;
+};
+
+} // namespace kernels
+} // namespace anabranch
+
+#endif // ANABRANCH_KERNELS_CONTRACTION_LAYOUTCANDIDATES_H

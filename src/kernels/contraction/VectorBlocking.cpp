@@ -1,0 +1,251 @@
+//===- VectorBlocking.cpp - blocks of a product in vector registers -------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/contraction/VectorBlocking.h"
+
+#include "kernels/contraction/BlockShapes.h"
+#include "kernels/contraction/QuantizedOperand.h"
+#include "kernels/contraction/TileSizes.h"
+#include "kernels/contraction/VectorPatch.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+using namespace mlir;
+using llvm::divideCeilSigned;
+
+namespace anabranch {
+namespace kernels {
+
+namespace {
+
+constexpr int64_t enoughPanels = 6;
+constexpr int64_t enoughLargeTiles = 16;
+/// Each group of panels copies the windows of its rows again.
+constexpr int64_t enoughWindowTiles = 4;
+/// Up to this many rows, packing costs a notable part of the product.
+constexpr int64_t rowsToPack = 96;
+/// Fewer rows are read in place, by one pointer each.
+constexpr int64_t rowsToInterleave = 4;
+
+/// Chooses the parts of a blocking one after the other.
+class BlockChooser {
+public:
+  BlockChooser(const Contraction &contraction, const native::TargetInfo &target)
+      : contraction(contraction), target(target),
+        words(VectorWords::choose(contraction, target)),
+        rows(contraction.rowsTogether()),
+        columns(contraction.knownSize(contraction.column)),
+        batch(contraction.knownSize(contraction.batch)) {}
+
+  VectorBlocking choose(const BlockingParameters &given);
+
+private:
+  const Contraction &contraction;
+  const native::TargetInfo &target;
+  const VectorWords words;
+  std::optional<int64_t> rows, columns, batch;
+  VectorBlocking blocking;
+  Tiling &tiling = blocking.layout.tiling;
+  LeftAccess &left = blocking.layout.left;
+  RightAccess &right = blocking.layout.right;
+  /// Whether the panels alone make enough tiles, so that each is packed once.
+  bool packsOnce = false;
+
+  BlockShape chooseBlock(const BlockingParameters &given);
+  bool packingIsDear() const;
+  bool widensPanelsOnce() const;
+  bool readsRightInPlace() const;
+  RightAccess::Form chooseRight() const;
+  void setRight();
+  bool canInterleave() const;
+  LeftAccess::Form chooseLeft() const;
+  void choosePatch();
+  int64_t choosePanelsPerTile() const;
+  void fit(const BlockingParameters &given);
+};
+
+/// Each strip of rows packs a panel again, which is expensive for few rows.
+bool BlockChooser::packingIsDear() const {
+  return contraction.right.isWindow ||
+         (contraction.right.unitLoop == contraction.column &&
+          !contraction.right.panels && rows && *rows > fewRows &&
+          *rows <= rowsToPack);
+}
+
+/// Chooses the block of accumulators. Also finds out whether the panels alone
+/// make enough tiles.
+BlockShape BlockChooser::chooseBlock(const BlockingParameters &given) {
+  ArrayRef<BlockShape> shapes = shapesFor(target, words.word);
+  WantedBlock wanted = WantedBlock::of(contraction, target, words);
+  for (const BlockShape &shape : shapes)
+    if (shape.rows == given.rows && shape.vectors == given.vectors &&
+        costOf(shape, words.lanes, wanted))
+      return shape;
+  std::optional<BlockShape> shape;
+  // More panels make more tiles too.
+  if (packingIsDear() && columns && batch) {
+    wanted.panels =
+        divideCeilSigned(enoughPanels, std::max<int64_t>(*batch, 1));
+    shape = chooseShape(shapes, words.lanes, wanted);
+    packsOnce = shape.has_value();
+    wanted.panels = 1;
+  }
+  if (!shape)
+    shape = chooseShape(shapes, words.lanes, wanted);
+  return shape ? *shape : BlockShape{1, *wanted.vectors, 1.0};
+}
+
+/// Whether so many blocks of rows read a panel that widening it once, for all
+/// of them, costs less than widening it in registers.
+bool BlockChooser::widensPanelsOnce() const {
+  return words.word.kPack == 1 &&
+         contraction.right.memory != contraction.element && rows &&
+         Widening::of(contraction, words.word).paysOnce(*rows);
+}
+
+/// Whether few blocks of rows read each panel, so that a copy would not pay.
+bool BlockChooser::readsRightInPlace() const {
+  return rows && words.word.kPack == 1 &&
+         isLoadable(contraction.right.memory, contraction.element) &&
+         contraction.right.isRegular &&
+         contraction.right.unitLoop == contraction.column && columns &&
+         *rows <= 2 * tiling.rows && *columns % tiling.columns() == 0;
+}
+
+RightAccess::Form BlockChooser::chooseRight() const {
+  using Form = RightAccess::Form;
+  if (words.splitsPanels)
+    return Form::CopiedSplit;
+  if (QuantizedOperand::find(contraction))
+    return Form::Copied;
+  if (words.readsPanels(contraction))
+    return widensPanelsOnce() ? Form::Copied : Form::Panels;
+  if (contraction.right.isWindow)
+    return Form::Copied;
+  if (contraction.right.unitLoop == contraction.depth)
+    return Form::CopiedTransposed;
+  return readsRightInPlace() ? Form::InPlace : Form::Copied;
+}
+
+void BlockChooser::setRight() {
+  right.form = chooseRight();
+  right.panelWidth = right.form == RightAccess::Form::Panels
+                         ? contraction.right.panels->width
+                         : tiling.columns();
+  right.element = !right.isCopied() && words.word.kPack == 1
+                      ? contraction.right.memory
+                      : contraction.element;
+}
+
+/// Whether a packed left operand can have the rows of a block side by side, in
+/// the type of the accumulators.
+bool BlockChooser::canInterleave() const {
+  return isa<FloatType>(contraction.element) &&
+         words.word.product.pairs != WordProduct::Pairs::Dot &&
+         tiling.rows >= rowsToInterleave && tiling.rows <= tiling.lanes;
+}
+
+LeftAccess::Form BlockChooser::chooseLeft() const {
+  // Each block of columns would split the pairs of each row again.
+  bool splitsPairs =
+      words.word.product.pairs == WordProduct::Pairs::Split && canInterleave();
+  if (!splitsPairs && readsLeftInPlace(contraction, words.word))
+    return LeftAccess::Form::InPlace;
+  return canInterleave() ? LeftAccess::Form::Interleaved
+                         : LeftAccess::Form::Rows;
+}
+
+/// Reads windows in a copy of a part of the image, if that pays.
+void BlockChooser::choosePatch() {
+  if (!left.isCopied() || words.word.kPack > 1 ||
+      QuantizedOperand::find(contraction))
+    return;
+  auto found =
+      VectorPatch::choose(contraction, target, tiling.rows, tiling.rowsPerTile);
+  if (!found)
+    return;
+  left = {LeftAccess::Form::Patch, found->shape};
+  tiling.rowsPerTile = left.patch->windowRows * left.patch->windowColumns;
+  tiling.depth = found->depthOfBlock(*contraction.knownSize(contraction.depth),
+                                     largestDepth);
+}
+
+/// As many panels as leave enough tiles, in equal parts.
+int64_t BlockChooser::choosePanelsPerTile() const {
+  auto rows = contraction.knownSize(contraction.rows);
+  if (!left.isCopied() || !rows || !columns || !batch)
+    return 1;
+  int64_t panels = divideCeilSigned(*columns, tiling.columns());
+  int64_t others = divideCeilSigned(*rows, tiling.rowsPerTile) * *batch;
+  int64_t wanted = contraction.windows ? enoughWindowTiles : enoughLargeTiles;
+  int64_t groups = divideCeilSigned(wanted, std::max<int64_t>(others, 1));
+  return std::max<int64_t>(1, divideCeilSigned(panels, groups));
+}
+
+/// Sets given parameters, rounded to what fits.
+void BlockChooser::fit(const BlockingParameters &given) {
+  auto depth = contraction.knownSize(contraction.depth);
+  if (!left.patch) {
+    if (given.depth && depth)
+      tiling.depth =
+          fitSize(*given.depth, blocking.layout.depthStep(*depth), *depth);
+    fitRows(contraction, given, tiling);
+  }
+  if (given.panelsPerTile && columns)
+    tiling.panelsPerTile = fitSize(
+        *given.panelsPerTile, 1, divideCeilSigned(*columns, tiling.columns()));
+  blocking.bytesAhead = fitBytesAhead(given, blocking.bytesAhead);
+}
+
+VectorBlocking BlockChooser::choose(const BlockingParameters &given) {
+  blocking.layout.word = words.word;
+  tiling.lanes = words.lanes;
+  BlockShape shape = chooseBlock(given);
+  tiling.rows = shape.rows;
+  tiling.vectors = shape.vectors;
+  setRight();
+  tiling.depth = chooseDepth(contraction, tiling, words.word, right.isCopied());
+  tiling.rowsPerTile = chooseRowsPerTile(contraction, tiling, packsOnce);
+  left.form = chooseLeft();
+  choosePatch();
+  tiling.panelsPerTile = choosePanelsPerTile();
+  blocking.bytesAhead = chooseBytesAhead(contraction, target);
+  fit(given);
+  return blocking;
+}
+
+} // namespace
+
+VectorBlocking VectorBlocking::choose(const Contraction &contraction,
+                                      const native::TargetInfo &target,
+                                      const BlockingParameters &given) {
+  return BlockChooser(contraction, target).choose(given);
+}
+
+std::optional<Panels> panelsOfVectors(const Contraction &contraction,
+                                      const native::TargetInfo &target,
+                                      PanelsFor purpose) {
+  linalg::GenericOp op = contraction.op;
+  Type stored =
+      cast<RankedTensorType>(op->getOperand(contraction.right.number).getType())
+          .getElementType();
+  auto columns = contraction.knownSize(contraction.column);
+  VectorWords words{target.lanes(contraction.element.getIntOrFloatBitWidth()),
+                    widestWord(contraction, target)};
+  if (!columns || !isPackable(stored, contraction.element, words.word))
+    return std::nullopt;
+  WantedBlock wanted = WantedBlock::of(contraction, target, words);
+  wanted.vectors = std::nullopt;
+  wanted.rows = purpose == PanelsFor::Rows
+                    ? contraction.knownSize(contraction.rows)
+                    : std::nullopt;
+  // Tile registers may read the panels of a product of few rows for one of more
+  // rows, two vectors at a time. So the number of vectors must be even.
+  wanted.isEven = target.isa().has(native::Multiply::AmxInt8) &&
+                  words.word.holdsBytes() && *columns > words.lanes;
+  std::optional<BlockShape> shape =
+      chooseShape(shapesFor(target, words.word), words.lanes, wanted);
+  return Panels{shape->vectors * words.lanes, words.word.kPack};
+}
+
+} // namespace kernels
+} // namespace anabranch

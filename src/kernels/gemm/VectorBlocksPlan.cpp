@@ -1,0 +1,93 @@
+//===- VectorBlocksPlan.cpp - the plan of blocks in vector registers ------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/contraction/BlockShapes.h"
+#include "kernels/contraction/LayoutCandidates.h"
+#include "kernels/contraction/ProductCost.h"
+#include "kernels/contraction/VectorBlocking.h"
+#include "kernels/gemm/BlockLoops.h"
+#include "kernels/gemm/ProductPlan.h"
+#include "kernels/gemm/ProductPlans.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace kernels {
+namespace {
+
+/// So many block shapes are combined with other parts.
+constexpr size_t shapesToTry = 4;
+constexpr int64_t distancesAhead[] = {0, 2048, 4096, 8192};
+
+class VectorBlocksPlan : public ProductPlan {
+public:
+  VectorBlocksPlan(const Contraction &contraction,
+                   const native::TargetInfo &target,
+                   const VectorBlocking &blocking)
+      : ProductPlan(contraction, blocking.layout), target(target),
+        bytesAhead(blocking.bytesAhead) {}
+
+  PlanCost cost() const override {
+    return {PlanCost::Rank::General, cyclesOf(layout)};
+  }
+
+  std::vector<PlanCandidate> candidates() const override;
+
+protected:
+  int64_t scratchElements(const GemmContext &gemm) const override {
+    return BlockLoops::scratchElements(gemm);
+  }
+  void emitRows(GemmContext &gemm, ScratchMemory memory) const override {
+    BlockLoops(gemm, bytesAhead).emit(memory);
+  }
+
+private:
+  const native::TargetInfo &target;
+  int64_t bytesAhead;
+
+  std::optional<double> cyclesOf(const ProductLayout &other) const {
+    return estimateCycles(contraction, target, other,
+                          shareOfBlocks(contraction, target, other.tiling));
+  }
+};
+
+std::vector<PlanCandidate> VectorBlocksPlan::candidates() const {
+  LayoutCandidates found;
+  auto add = [&](const BlockingParameters &block) {
+    auto chosen = VectorBlocking::choose(contraction, target, block);
+    found.addAround(chosen.layout.tiling, block, distancesAhead);
+  };
+  add({});
+  std::vector<BlockShape> shapes = blockShapes(contraction, target);
+  shapes.resize(std::min(shapes.size(), shapesToTry));
+  for (const BlockShape &shape : shapes) {
+    BlockingParameters block;
+    block.rows = shape.rows;
+    block.vectors = shape.vectors;
+    add(block);
+  }
+  return found.distinct([&](const BlockingParameters &given) {
+    auto chosen = VectorBlocking::choose(contraction, target, given);
+    return LayoutCandidates::Found{chosen.layout.tiling, chosen.bytesAhead,
+                                   cyclesOf(chosen.layout)};
+  });
+}
+
+Proposal propose(func::FuncOp kernel, const native::TargetInfo &target) {
+  std::string why;
+  std::optional<Contraction> contraction = findProduct(kernel, target, why);
+  if (!contraction)
+    return Proposal::refuse(why);
+  auto given = BlockingParameters::of(kernel, vectorBlocksRow.name);
+  return {std::make_unique<VectorBlocksPlan>(
+              *contraction, target,
+              VectorBlocking::choose(*contraction, target, given)),
+          {}};
+}
+
+} // namespace
+
+const PlanRow vectorBlocksRow{"vector_blocks", propose};
+
+} // namespace kernels
+} // namespace anabranch

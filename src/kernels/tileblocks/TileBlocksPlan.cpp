@@ -1,0 +1,83 @@
+//===- TileBlocksPlan.cpp - the plan of blocks in tile registers ----------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/tileblocks/TileBlocksPlan.h"
+
+#include "kernels/contraction/LayoutCandidates.h"
+#include "kernels/contraction/ProductCost.h"
+#include "kernels/gemm/ProductPlan.h"
+#include "kernels/tileblocks/AmxBlocking.h"
+#include "kernels/tileblocks/AmxEmitter.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace kernels {
+namespace {
+
+class TileBlocksPlan : public ProductPlan {
+public:
+  TileBlocksPlan(const Contraction &contraction,
+                 const native::TargetInfo &target, const AmxBlocking &blocking)
+      : ProductPlan(contraction, blocking.layout), target(target),
+        fetch{blocking.linesAhead, blocking.bytesAhead} {}
+
+  std::vector<PlanCandidate> candidates() const override;
+
+protected:
+  int64_t scratchElements(const GemmContext &gemm) const override {
+    return AmxEmitter::sumElements(gemm) + RightPanels::scratchElements(gemm) +
+           AmxEmitter::leftTailElements(gemm) +
+           AmxEmitter::rightTailElements(gemm);
+  }
+
+  void emitRows(GemmContext &gemm, ScratchMemory memory) const override {
+    AmxEmitter::Scratch parts;
+    parts.sums = memory.take(AmxEmitter::sumElements(gemm));
+    RightPanels right(gemm, memory.take(RightPanels::scratchElements(gemm)));
+    parts.leftTail = memory.take(AmxEmitter::leftTailElements(gemm));
+    parts.rightTail = memory.take(AmxEmitter::rightTailElements(gemm));
+    LeftOperand left(gemm, memory.rest());
+    left.pack();
+    AmxEmitter(gemm, left, right, fetch).emit(parts);
+  }
+
+private:
+  const native::TargetInfo &target;
+  AmxEmitter::Fetch fetch;
+};
+
+std::vector<PlanCandidate> TileBlocksPlan::candidates() const {
+  LayoutCandidates found;
+  std::string why;
+  found.addAround(AmxBlocking::choose(contraction, target, why)->layout.tiling,
+                  {});
+  return found.distinct([&](const BlockingParameters &given) {
+    auto chosen = AmxBlocking::choose(contraction, target, why, given);
+    const Tiling &tiling = chosen->layout.tiling;
+    return LayoutCandidates::Found{
+        tiling, chosen->bytesAhead,
+        estimateCycles(contraction, target, chosen->layout,
+                       shareOfRounding(contraction, tiling))};
+  });
+}
+
+Proposal propose(func::FuncOp kernel, const native::TargetInfo &target) {
+  std::string why;
+  std::optional<Contraction> contraction = findProduct(kernel, target, why);
+  if (!contraction)
+    return Proposal::refuse(why);
+  auto given = BlockingParameters::of(kernel, tileBlocksRow.name);
+  auto blocking = AmxBlocking::choose(*contraction, target, why, given);
+  if (!blocking)
+    return Proposal::refuse(why);
+  return {std::make_unique<TileBlocksPlan>(*contraction, target, *blocking),
+          {}};
+}
+
+} // namespace
+
+const PlanRow tileBlocksRow{"tile_blocks", propose};
+
+} // namespace kernels
+} // namespace anabranch
