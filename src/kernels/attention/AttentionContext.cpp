@@ -167,7 +167,13 @@ int64_t AttentionContext::headSize(Value tensor) {
 }
 
 Value AttentionContext::headMask(int64_t size, Value at) {
-  if (size % blocking.lanes == 0)
+  // Heads of whole steps of pairs or of parts may have whole vectors of zeros.
+  auto endsInVector = [&](int64_t padded, Value tensor) {
+    return padded - headSize(tensor) < blocking.lanes;
+  };
+  if (size % blocking.lanes == 0 &&
+      endsInVector(blocking.head, op.getQuery()) &&
+      endsInVector(blocking.valueHead, op.getValue()))
     return Value();
   LaneBuilder::MaskGuard guard(lanes, blocking.lanes, Value());
   Value rest = lanes.subIndex(lanes.index(size), at);
