@@ -1,4 +1,4 @@
-//===- AlignedInputs.h - copies of arguments that are not aligned -*- C++ -*-=//
+//===- AlignedInputs.h - copies of unaligned arguments ----------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_EXECUTE_ALIGNEDINPUTS_H

@@ -9,24 +9,12 @@
 
 #include "native/isa/portable/PortableIsa.h"
 #include "native/isa/x86/AmxTiles.h"
-#include "llvm/ADT/StringRef.h"
+#include "native/isa/x86/X86Features.h"
 
 #include <memory>
 
 namespace anabranch {
 namespace native {
-
-/// What LLVM's text of features ("+avx2,+fma,-sse4a") says of a processor.
-struct X86Features {
-  explicit X86Features(llvm::StringRef text);
-
-  bool avx2, fma, f16c;
-  bool avx512; ///< F, BW, DQ and VL together
-  bool avx512Vnni;
-  bool avxVnni;     ///< the same for 256 bits, without AVX-512
-  bool avxVnniInt8; ///< with two signed operands
-  bool avx512Bf16, avx512Fp16, amxInt8, amxBf16;
-};
 
 class X86Isa final : public PortableIsa {
 public:
