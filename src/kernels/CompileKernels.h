@@ -12,7 +12,7 @@ namespace anabranch {
 namespace kernels {
 
 /// Compiles the functions of a module (native/Compile.h). For those on tensors
-/// (level "kernel", with the attribute `anabranch.kernel`) the kernel choices
+/// (level "kernel", with the attribute `anabranch.kernel`) the plans
 /// make NAME and NAME_plan, NAME_setup if its tiles share something, and
 /// NAME_footprint if the function has the attribute `anabranch.footprint`.
 mlir::FailureOr<std::vector<native::KernelObject>>

@@ -94,7 +94,7 @@ public:
   mlir::Value queryOf(mlir::Value row);
   /// Whether each query sees all keys, and the keys fill whole steps of scores.
   bool seesAllKeys();
-  /// A vector of keys. Behind the last key it repeats that key, whose scores
+  /// A vector of keys. After the last key it repeats that key, whose scores
   /// are masked.
   mlir::SmallVector<mlir::Value> keysFrom(mlir::Value first);
 

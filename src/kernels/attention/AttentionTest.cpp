@@ -253,7 +253,7 @@ const Case cases[] = {
     {"whole", 2, 2, 64, 64, 32, 32},
     {"tails", 2, 2, 37, 70, 20, 24},
     {"wide", 1, 1, 19, 150, 64, 128},
-    {"vectors_behind_the_head", 1, 1, 37, 70, 16, 80},
+    {"vectors_after_the_head", 1, 1, 37, 70, 16, 80},
     {"additive", 2, 2, 37, 70, 16, 16, Mask::Additive},
     {"bool", 2, 2, 37, 130, 16, 16, Mask::Bool},
     {"causal", 2, 2, 150, 150, 32, 32, Mask::None, true},

@@ -28,7 +28,7 @@ void BlockProducts::begin() {
                    lanes.addIndex(start, at));
     });
   });
-  // Blocks multiply the rows behind the last query too. What is there by chance
+  // Blocks multiply the rows after the last query too. What is there by chance
   // may be denormal numbers, which take a core a hundred times as long.
   Value count = lanes.subIndex(attention.tile.queryEnd, firstQuery);
   Value blockRows = lanes.index(attention.blocking.rows);

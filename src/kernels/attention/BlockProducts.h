@@ -18,7 +18,7 @@ public:
   virtual ~BlockProducts() = default;
 
   /// Called before the first block. Packs the tile's queries, scaled, as
-  /// [query][head] with zeros behind the head.
+  /// [query][head] with zeros after the head.
   virtual void begin();
   /// Called before the products of a block of keys.
   virtual void prepare(const AttentionContext::KeyBlock &) {}

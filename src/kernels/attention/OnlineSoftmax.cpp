@@ -65,7 +65,7 @@ Value OnlineSoftmax::maskScores(Value scores, Value row, Value key) {
   LaneBuilder::MaskGuard guard(lanes, attention.blocking.lanes, Value());
   if (attention.op.getMask())
     scores = addMask(scores, row, key);
-  // Scores of keys behind the tile's last one were not computed.
+  // Scores of keys after the tile's last one were not computed.
   Value limit = attention.tile.keyEnd;
   if (attention.op.getCausal())
     limit = lanes.minIndex(

@@ -43,7 +43,7 @@ void PackedAttention::packKeys(Value firstKey) {
       });
 }
 
-/// Packs values as [panel][key][head], with zeros behind the head.
+/// Packs values as [panel][key][head], with zeros after the head.
 void PackedAttention::packValues(const AttentionContext::KeyBlock &keys) {
   const AttentionBlocking &blocking = attention.blocking;
   Value value = attention.op.getValue();
@@ -56,7 +56,7 @@ void PackedAttention::packValues(const AttentionContext::KeyBlock &keys) {
       Value column = lanes.index(at);
       LaneBuilder::MaskGuard guard(lanes, width,
                                    attention.headMask(size, column));
-      // Whole vectors behind the head are in no tensor.
+      // Whole vectors after the head are in no tensor.
       Lanes element = at < size
                           ? attention.element(value, Lanes::uniform(key),
                                               Lanes::linear(column, 1, width))
@@ -82,7 +82,7 @@ void PackedAttention::multiply(const MicroKernel &kernel, func::FuncOp &block,
   arguments.words = product.words;
   arguments.continues =
       lanes.constant(lanes.builder.getBoolAttr(product.continues));
-  // Nobody reads the sums of rows behind the last query.
+  // The sums of rows after the last query are not read.
   lanes.loop(lanes.index(0), rowCount, rows, [&](Value row) {
     Value left = lanes.mulIndex(row, lanes.index(product.depth));
     arguments.left.clear();

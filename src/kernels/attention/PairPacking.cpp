@@ -23,7 +23,7 @@ static Value toWords(LaneBuilder &lanes, Type wordVector, Value a, Value b,
   return lanes.make<LLVM::BitcastOp>(wordVector, both);
 }
 
-/// A vector of elements of 16 bits each, with zeros behind the head.
+/// A vector of elements of 16 bits each, with zeros after the head.
 Value PairPacking::halves(Value tensor, Value row, int64_t column) {
   int64_t width = attention.blocking.lanes;
   int64_t size = AttentionContext::headSize(tensor);
@@ -38,7 +38,7 @@ Value PairPacking::halves(Value tensor, Value row, int64_t column) {
   return castBits(lanes, lanes.vector(element), lanes.builder.getI16Type());
 }
 
-/// A vector of floats, with zeros behind the head.
+/// A vector of floats, with zeros after the head.
 Value PairPacking::floats(Value tensor, Value row, int64_t column) {
   int64_t width = attention.blocking.lanes;
   int64_t size = AttentionContext::headSize(tensor);

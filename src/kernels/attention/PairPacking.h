@@ -29,7 +29,7 @@ public:
       : attention(attention), lanes(attention.lanes), memory(attention.memory) {
   }
 
-  /// Packs the tile's queries, with zeros behind the head.
+  /// Packs the tile's queries, with zeros after the head.
   void packQueries();
   /// Packs the first `count` keys of a block.
   void packKeys(const AttentionContext::KeyBlock &keys, mlir::Value count);
@@ -44,7 +44,7 @@ public:
   /// value.
   mlir::Value words(mlir::Value tensor, mlir::Value row, int64_t column);
   /// A vector of pairs of bf16, from a column on, of two keys' values. Keys
-  /// behind the block have zeros. `whole` says that there are none.
+  /// after the block have zeros. `whole` says that there are none.
   mlir::Value valuePairs(const AttentionContext::KeyBlock &keys,
                          mlir::Value word, int64_t column, bool whole = false);
 

@@ -61,11 +61,11 @@ bool VisibleKeys::hidesKeys() {
 Value VisibleKeys::vectorsUpToLast(const RowBlock &rows, Value first,
                                    Value count) {
   Value width = lanes.index(attention.blocking.lanes);
-  Value behind = firstWhere(lanes, count, [&](Value i) {
+  Value hidden = firstWhere(lanes, count, [&](Value i) {
     Value last = lanes.subIndex(lanes.subIndex(count, i), lanes.index(1));
     return isSeen(rows, lanes.addIndex(first, lanes.mulIndex(last, width)));
   });
-  return lanes.subIndex(count, behind);
+  return lanes.subIndex(count, hidden);
 }
 
 Value VisibleKeys::countFor(const RowBlock &rows,

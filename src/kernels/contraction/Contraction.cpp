@@ -351,7 +351,7 @@ bool rowsFollowEachOther(const Contraction &contraction,
   return true;
 }
 
-/// The argument behind a tensor, seen through views; null if there is none.
+/// The argument of which a tensor is a view; null if there is none.
 Value rootOf(Value tensor) {
   while (Value viewed = analysis::viewedBy(tensor.getDefiningOp()))
     tensor = viewed;

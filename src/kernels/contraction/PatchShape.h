@@ -20,7 +20,7 @@
 //
 //   [slice][row phase][row][column][step of the stride][channel]
 //
-// Each point may have some channels of zeros behind its own, so that points
+// Each point may have some channels of zeros after its own, so that points
 // consist of whole words.
 
 #ifndef ANABRANCH_KERNELS_CONTRACTION_PATCHSHAPE_H

@@ -21,7 +21,7 @@ public:
 
   /// `emit` emits a sequence at the insertion point, within one block.
   void add(llvm::function_ref<void()> emit);
-  /// Interleaves the sequences. The insertion point is behind them.
+  /// Interleaves the sequences. The insertion point is after them.
   void finish();
 
 private:

@@ -309,7 +309,7 @@ static Buffer insertedPart(KernelFunction &function, Buffer whole,
   }
   Value bytes =
       lanes.mulIndex(offset, lanes.index(elementBytes(whole.element)));
-  return {bytesBehind(lanes, whole.pointer, bytes), whole.element, strides};
+  return {addBytes(lanes, whole.pointer, bytes), whole.element, strides};
 }
 
 Buffer destinationBuffer(KernelFunction &function,

@@ -69,7 +69,7 @@ void Epilogue::emit(Evaluator &evaluator, ArrayRef<Lanes> product) const {
 namespace {
 
 /// Whether the slice has all elements of its source, without some dimensions of
-/// size one. Fusion leaves no other slice behind a product.
+/// size one. Fusion leaves no other slice after a product.
 bool isWhole(tensor::ExtractSliceOp slice) {
   return slice.getSourceType().hasStaticShape() &&
          slice.getStaticSizes() == slice.getSourceType().getShape();

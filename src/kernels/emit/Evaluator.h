@@ -1,7 +1,7 @@
 //===- Evaluator.h - the value of a tensor at an index ----------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one mechanism behind fusion, views, gathers, prologues and epilogues. To
+// The one mechanism of fusion, views, gathers, prologues and epilogues. To
 // get an element of a tensor, the evaluator evaluates the tensor's producer at
 // that index. It ends at loads from arguments, and at values that the kernel
 // has bound (accumulators, row buffers). It evaluates nothing twice at the same

@@ -26,7 +26,7 @@ std::optional<int64_t> tensorBytes(Value tensor) {
   return type.getNumElements() * elementBytes(type.getElementType());
 }
 
-Value bytesBehind(LaneBuilder &lanes, Value pointer, Value bytes) {
+Value addBytes(LaneBuilder &lanes, Value pointer, Value bytes) {
   OpBuilder &b = lanes.builder;
   return b.create<LLVM::GEPOp>(
       lanes.loc, LLVM::LLVMPointerType::get(b.getContext()), b.getI8Type(),
@@ -154,7 +154,7 @@ static Value loadVector(LaneBuilder &lanes, Value pointer, Type element) {
 
 /// Loads elements at equal distances, rising or falling. It loads whole vectors
 /// and takes from each the lanes that it has. The last vector ends at the last
-/// lane, so that nothing behind it is read.
+/// lane, so that nothing after it is read.
 static Value loadStrided(LaneBuilder &lanes, const Buffer &buffer,
                          Lanes offset) {
   int64_t width = lanes.width, step = std::abs(offset.step);
@@ -257,7 +257,7 @@ void store(LaneBuilder &lanes, const Buffer &buffer, ArrayRef<Lanes> index,
     b.create<LLVM::StoreOp>(lanes.loc, stored, pointer, alignment);
 }
 
-/// The elements of both vectors, one behind the other.
+/// The elements of both vectors, one after the other.
 static Value concatenate(LaneBuilder &lanes, Value a, Value b) {
   int64_t width = cast<VectorType>(a.getType()).getNumElements();
   return lanes.make<vector::ShuffleOp>(

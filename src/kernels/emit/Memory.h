@@ -25,9 +25,9 @@ int64_t elementBytes(mlir::Type element);
 /// Bytes of a tensor; none if only a call knows a size.
 std::optional<int64_t> tensorBytes(mlir::Value tensor);
 
-/// The address `bytes` bytes behind another one.
-mlir::Value bytesBehind(LaneBuilder &lanes, mlir::Value pointer,
-                        mlir::Value bytes);
+/// The address `bytes` bytes after another one.
+mlir::Value addBytes(LaneBuilder &lanes, mlir::Value pointer,
+                     mlir::Value bytes);
 
 /// bf16 as f32, and back (round to nearest even).
 mlir::Value extendBF16(LaneBuilder &lanes, mlir::Value value);

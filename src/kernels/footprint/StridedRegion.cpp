@@ -133,17 +133,17 @@ StridedRegion RegionBuilder::of(ArrayRef<IndexRange> dims, Value isEmpty,
 //===----------------------------------------------------------------------===//
 
 /// One run over both.
-StridedRegion RegionBuilder::one(Value a, Value endA, Value b, Value endB) {
+StridedRegion RegionBuilder::hull(Value a, Value endA, Value b, Value endB) {
   Value low = lanes.minIndex(a, b);
   Value width = lanes.subIndex(lanes.maxIndex(endA, endB), low);
   return {low, width, width, lanes.index(1)};
 }
 
 /// The two regions hold different columns of the same rows.
-StridedRegion RegionBuilder::beside(const StridedRegion &a,
-                                    const StridedRegion &b, Value &fits) {
-  StridedRegion region = one(a.offset, lanes.addIndex(a.offset, a.width),
-                             b.offset, lanes.addIndex(b.offset, b.width));
+StridedRegion RegionBuilder::joinColumns(const StridedRegion &a,
+                                         const StridedRegion &b, Value &fits) {
+  StridedRegion region = hull(a.offset, lanes.addIndex(a.offset, a.width),
+                              b.offset, lanes.addIndex(b.offset, b.width));
   Value isAlike = lanes.make<arith::AndIOp>(
       compare(lanes, Predicate::eq, a.pitch, b.pitch),
       compare(lanes, Predicate::eq, a.count, b.count));
@@ -154,8 +154,8 @@ StridedRegion RegionBuilder::beside(const StridedRegion &a,
 
 /// `b` is one run that follows the runs of `a`, or a second run at any distance
 /// from a single one.
-StridedRegion RegionBuilder::longer(const StridedRegion &a,
-                                    const StridedRegion &b, Value &fits) {
+StridedRegion RegionBuilder::appendRun(const StridedRegion &a,
+                                       const StridedRegion &b, Value &fits) {
   Value one = lanes.index(1);
   Value distance = lanes.subIndex(b.offset, a.offset);
   Value isSecond = compare(lanes, Predicate::eq, a.count, one);
@@ -173,9 +173,10 @@ StridedRegion RegionBuilder::longer(const StridedRegion &a,
 StridedRegion RegionBuilder::unite(const StridedRegion &a,
                                    const StridedRegion &b) {
   Value zero = lanes.index(0), isBeside, isLonger;
-  StridedRegion wide = beside(a, b, isBeside), more = longer(a, b, isLonger);
-  StridedRegion all = one(a.offset, lanes.addIndex(a.offset, span(a)), b.offset,
-                          lanes.addIndex(b.offset, span(b)));
+  StridedRegion wide = joinColumns(a, b, isBeside),
+                more = appendRun(a, b, isLonger);
+  StridedRegion all = hull(a.offset, lanes.addIndex(a.offset, span(a)),
+                           b.offset, lanes.addIndex(b.offset, span(b)));
   auto both = [&] {
     return choose(
         isBeside, [&] { return wide; },

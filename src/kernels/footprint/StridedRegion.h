@@ -37,12 +37,12 @@ private:
   RangeBuilder ranges;
 
   mlir::Value span(const StridedRegion &region);
-  StridedRegion one(mlir::Value a, mlir::Value endA, mlir::Value b,
-                    mlir::Value endB);
-  StridedRegion beside(const StridedRegion &a, const StridedRegion &b,
-                       mlir::Value &fits);
-  StridedRegion longer(const StridedRegion &a, const StridedRegion &b,
-                       mlir::Value &fits);
+  StridedRegion hull(mlir::Value a, mlir::Value endA, mlir::Value b,
+                     mlir::Value endB);
+  StridedRegion joinColumns(const StridedRegion &a, const StridedRegion &b,
+                            mlir::Value &fits);
+  StridedRegion appendRun(const StridedRegion &a, const StridedRegion &b,
+                          mlir::Value &fits);
   StridedRegion merged(const StridedRegion &region, mlir::Value count,
                        mlir::Value stride);
   void addDimension(StridedRegion &region, mlir::Value count,

@@ -95,7 +95,7 @@ void BlockMultiplier::call(func::FuncOp &function, int64_t vectors,
 }
 
 void BlockMultiplier::multiply(const Block &block) {
-  // Rows behind the last one repeat it. Nobody reads their sums.
+  // Rows after the last one repeat it. Their sums are not read.
   Value lastRow = lanes.subIndex(gemm.tile.endRow, lanes.index(1));
   MicroKernel::Arguments arguments;
   const auto &patch = gemm.layout.left.patch;

@@ -85,7 +85,7 @@ void GemmEpilogue::emitVector(ArrayRef<Value> row, const Vector &vector,
 
 /// Evaluates the elements of a row from `sums` on, `width` of them: whole
 /// vectors, then a rest. A rest of half a vector is a shorter one: the next row
-/// may lie behind it, and a masked store would delay a load from there.
+/// may lie after it, and a masked store would delay a load from there.
 void GemmEpilogue::emitRow(ArrayRef<Value> row, Value width, Value at,
                            Value sums) {
   int64_t length = gemm.layout.tiling.lanes;

@@ -30,7 +30,7 @@ private:
     mlir::Value column;
     mlir::Value offset; ///< of their sums
     int64_t width;
-    bool isWhole; ///< else columns behind the product's last one are masked
+    bool isWhole; ///< else columns after the product's last one are masked
   };
   void emitVector(mlir::ArrayRef<mlir::Value> row, const Vector &vector,
                   mlir::Value sums);

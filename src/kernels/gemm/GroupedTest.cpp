@@ -100,7 +100,7 @@ float number(size_t i) { return float(int(i * 37 % 17) - 8); }
 struct Numbers {
   std::vector<float> values;
   std::unique_ptr<native::GuardedMemory>
-      memory; ///< a page behind it is unmapped
+      memory; ///< a page after it is unmapped
 
   Numbers(size_t count, const std::string &type) {
     std::vector<char> bytes;

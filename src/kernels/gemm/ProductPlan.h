@@ -28,7 +28,7 @@ public:
 
   /// The address of so many elements of the accumulators' type.
   mlir::Value take(int64_t elements);
-  /// The address behind all parts.
+  /// The address after all parts.
   mlir::Value rest() const { return next; }
 
 private:

@@ -46,7 +46,7 @@ SmallVector<Value> RowDots::addDepths(Value column, Value depth, bool whole,
   SmallVector<Value> next;
   Value last = lanes.subIndex(gemm.columnCount, lanes.index(1));
   for (int64_t j = 0; j < columns; ++j) {
-    // Columns behind the last one repeat it. Nobody reads their sums.
+    // Columns after the last one repeat it. Their sums are not read.
     Value at = lanes.minIndex(lanes.addIndex(column, lanes.index(j)), last);
     if (fetchesAhead && whole && gemm.contraction.right.memory)
       fetch(lanes.addIndex(column, lanes.index(2 * columns + j)), depth);

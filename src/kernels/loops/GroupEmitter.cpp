@@ -104,7 +104,7 @@ void GroupEmitter::emitInRowOrder(const TilePart &part) {
     sums.back().addRows(vectors);
     Value bytes = lanes.mulIndex(grid.lanesPerTile,
                                  lanes.index(sums.back().bytesOfLane()));
-    memory = bytesBehind(lanes, memory, bytes);
+    memory = addBytes(lanes, memory, bytes);
   }
   vectors.emit(lanes, {}, [&](Lanes index, ValueRange) {
     context.setShared(group.sharedLoops[group.laneLoop], index);

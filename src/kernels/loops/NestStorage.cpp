@@ -16,7 +16,7 @@ NestStorage::NestStorage(LoopContext &context, Value scratchPointer)
       targets[nest].push_back(destinationBuffer(context.function, destination));
   for (ScratchPart &part : plan.parts)
     addScratch(part, scratchPointer);
-  rows = bytesBehind(lanes, scratchPointer, plan.rows);
+  rows = addBytes(lanes, scratchPointer, plan.rows);
 }
 
 void NestStorage::addScratch(const ScratchPart &part, Value scratchPointer) {
@@ -24,7 +24,7 @@ void NestStorage::addScratch(const ScratchPart &part, Value scratchPointer) {
   const LoopNest &nest = *part.nest;
   Buffer buffer;
   buffer.element = getElementTypeOrSelf(part.value.getType());
-  buffer.pointer = bytesBehind(lanes, scratchPointer, part.offset);
+  buffer.pointer = addBytes(lanes, scratchPointer, part.offset);
   // A shared dimension has stride zero, since only one position exists at a
   // time. The lanes of a shared loop are neighbours, in a dimension of their
   // own.

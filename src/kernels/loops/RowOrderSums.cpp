@@ -47,7 +47,7 @@ Buffer RowOrderSums::bufferOf(int64_t level, size_t value) {
   Value offset = lanes.mulIndex(lanesOfLevel, lanes.index(before));
   Buffer buffer;
   buffer.element = types[value];
-  buffer.pointer = bytesBehind(lanes, memory, offset);
+  buffer.pointer = addBytes(lanes, memory, offset);
   buffer.strides = {lanes.index(1)};
   return buffer;
 }

@@ -39,7 +39,7 @@ int64_t productsOfParts(int64_t left, int64_t right);
 mlir::SmallVector<mlir::Value> splitToParts(LaneBuilder &lanes, mlir::Value low,
                                             mlir::Value high, int64_t parts);
 
-/// Stores vectors of words at an offset in `to`, each `distance` bytes behind
+/// Stores vectors of words at an offset in `to`, each `distance` bytes after
 /// the one before.
 void storeParts(LaneBuilder &lanes, const TypedMemory &memory,
                 mlir::ArrayRef<mlir::Value> parts, mlir::Value to,

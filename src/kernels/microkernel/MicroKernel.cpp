@@ -84,7 +84,7 @@ WordProduct::Factor MicroKernel::loadRight(LaneBuilder &inner,
   return product.right(inner, vector);
 }
 
-/// The left word of a row in all lanes, `offset` bytes behind the first word.
+/// The left word of a row in all lanes, `offset` bytes after the first word.
 WordProduct::Factor MicroKernel::loadLeft(LaneBuilder &inner,
                                           func::FuncOp function, int64_t row,
                                           Value offset) const {

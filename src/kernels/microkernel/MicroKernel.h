@@ -44,7 +44,7 @@ struct MicroKernel {
   /// Whether the left elements of a depth are neighbours: [depth][row].
   bool isLeftInterleaved = false;
   /// A left operand in runs of words: how long they are, how many elements a
-  /// row is behind the one before, and a run behind the first of its row.
+  /// row is after the one before, and a run after the first of its row.
   struct Runs {
     int64_t words, rowElements;
     std::function<mlir::Value(LaneBuilder &, mlir::Value run)> offsetOf;
@@ -85,7 +85,7 @@ private:
   llvm::SmallVector<mlir::Value> startSums(LaneBuilder &inner,
                                            mlir::func::FuncOp function) const;
   /// The accumulators after one more word of the depth. Its left elements are
-  /// `leftOffset` bytes behind the first, its right ones at `right`.
+  /// `leftOffset` bytes after the first, its right ones at `right`.
   llvm::SmallVector<mlir::Value> addWord(LaneBuilder &inner,
                                          mlir::func::FuncOp function,
                                          mlir::Value leftOffset,

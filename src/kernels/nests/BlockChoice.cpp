@@ -148,13 +148,13 @@ static bool overlap(const analysis::Read &first, const analysis::Read &second,
   bool meet = false;
   for (auto [left, right] : llvm::zip(first.index, second.index)) {
     auto [base, at] = splitConstant(left.expr);
-    auto [other, behind] = splitConstant(right.expr);
+    auto [other, otherOffset] = splitConstant(right.expr);
     if (!base || base != other)
       return false;
-    if (at == behind)
+    if (at == otherOffset)
       continue;
     auto growth = left.growth(position);
-    if (!growth || *growth == 0 || (at - behind) % *growth != 0)
+    if (!growth || *growth == 0 || (at - otherOffset) % *growth != 0)
       return false;
     meet = true;
   }

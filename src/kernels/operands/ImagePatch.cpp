@@ -56,7 +56,7 @@ Value ImagePatch::movedInCopy(Value pointer, Value elements) const {
 //===----------------------------------------------------------------------===//
 
 /// The place of a tap along an axis: how many phases, and points of its phase,
-/// it is behind the window's first.
+/// it is after the window's first.
 struct Shift {
   Value phase, points;
 };
@@ -228,7 +228,7 @@ void ImagePatch::copyPoints(Value from, Value to, int64_t points) {
     padPoints(from, to, lanes.index(points - rest), rest);
 }
 
-/// Copies points, with channels of zeros behind each.
+/// Copies points, with channels of zeros after each.
 void ImagePatch::padPoints(Value from, Value to, Value first, int64_t count) {
   int64_t width = gemm.layout.tiling.lanes * gemm.layout.word.kPack;
   Buffer image{from, imageElement(), {lanes.index(1)}};

@@ -24,7 +24,7 @@ public:
   void pack(mlir::Value patch);
   /// The address, in the copy, of a depth of a window of the tile.
   mlir::Value at(mlir::Value patch, mlir::Value number, mlir::Value depth);
-  /// How many elements a run is behind the first run of its window. The builder
+  /// How many elements a run is after the first run of its window. The builder
   /// may be that of another function than the tile's.
   static mlir::Value offsetOfRun(LaneBuilder &lanes,
                                  const ImageWindows::Axes &axes,

@@ -76,12 +76,12 @@ Value LeftOperand::scratchElements(GemmContext &gemm) {
     return lanes.addIndex(
         partsElements(gemm),
         lanes.index(sumsOfRow(gemm) * gemm.layout.tiling.rowsPerTile));
-  // The last vector of interleaved rows ends behind its block.
-  int64_t behind =
+  // The last vector of interleaved rows ends after its block.
+  int64_t after =
       gemm.layout.left.isInterleaved() ? gemm.layout.tiling.lanes : 0;
   if (auto windows = WindowRows::of(gemm))
-    behind = windows->elementsBehind() + windows->paddingElements();
-  return lanes.addIndex(elements, lanes.index(behind));
+    after = windows->elementsAfter() + windows->paddingElements();
+  return lanes.addIndex(elements, lanes.index(after));
 }
 
 void LeftOperand::pack() {
@@ -239,7 +239,7 @@ OperandReader::Address LeftOperand::at(Value row, Value depth) {
 Value LeftOperand::words(Value row, Value depth, Value end, bool whole) {
   if (!gemm.layout.left.isCopied()) {
     Value at = lanes.addIndex(gemm.tile.firstRow, row);
-    // Rows behind the last one of a group repeat it. Nobody reads their sums.
+    // Rows after the last one of a group repeat it. Their sums are not read.
     if (gemm.contraction.isGrouped)
       at = lanes.minIndex(at, lanes.subIndex(gemm.tile.endRow, lanes.index(1)));
     return reader.words(at, Value(), depth, end, whole);

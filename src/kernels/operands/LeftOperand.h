@@ -6,7 +6,7 @@
 // copied once for the tile: [row][word], with the words of a row padded to
 // whole vectors. For many rows, the copy is interleaved and widened instead:
 // [block][depth][row of the block]. A copy in parts (FloatParts.h) is
-// [32 depths][part][row][16 words]. Behind it may be sums of elements.
+// [32 depths][part][row][16 words]. After it may be sums of elements.
 
 #ifndef ANABRANCH_KERNELS_OPERANDS_LEFTOPERAND_H
 #define ANABRANCH_KERNELS_OPERANDS_LEFTOPERAND_H

@@ -69,7 +69,7 @@ void PartPanels::store(ArrayRef<Value> parts, Value word, Value column) {
              partElements(gemm) * gemm.memory.elementBytes());
 }
 
-/// The vector, or zeros if the depth is behind the last.
+/// The vector, or zeros if the depth is after the last.
 Value PartPanels::orZero(Value vector, Value depth) {
   if (gemm.depthIsMultipleOf(gemm.layout.stepDepths()))
     return vector;
@@ -107,7 +107,7 @@ void PartPanels::fillWords(Value step, Value low, Value high, Load load) {
   });
 }
 
-/// A vector of a panel of floats, whose columns behind the last are zero.
+/// A vector of a panel of floats, whose columns after the last are zero.
 Value PartPanels::loadFrom(Value source, Value depth, int64_t vector) {
   const ContractionOperand &operand = gemm.contraction.right;
   Value row = lanes.mulIndex(lanes.subIndex(depth, firstDepth),
@@ -190,7 +190,7 @@ void PartPanels::fillSquares(Value group, Value step) {
   SmallVector<SmallVector<Value>> squares(layout.steps.parts);
   for (int64_t i = 0; i < layout.tiling.lanes; ++i) {
     Value column = lanes.addIndex(first, lanes.index(i));
-    // Columns behind the last one repeat it. Nobody reads their sums.
+    // Columns after the last one repeat it. Their sums are not read.
     if (!wholeColumns)
       column = lanes.minIndex(column, lastColumn);
     auto read = [&](int64_t from) {

@@ -3,8 +3,8 @@
 //
 // A panel of floats as the parts that AMX registers multiply (FloatParts.h):
 // [part][word][column]. The words of a step of registers are whole: those
-// behind the end of the depth are zero. The integers of a weight of few bits
-// are one part; behind the end they are any integers.
+// after the end of the depth are zero. The integers of a weight of few bits
+// are one part; after the end they are any integers.
 
 #ifndef ANABRANCH_KERNELS_OPERANDS_PARTPANELS_H
 #define ANABRANCH_KERNELS_OPERANDS_PARTPANELS_H

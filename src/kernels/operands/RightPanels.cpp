@@ -43,7 +43,7 @@ OperandReader::Address RightPanels::prepare(Value first, Value count) {
   }
   bool padsChannels = layout.left.patch && layout.left.patch->padsChannels();
   if (layout.usesTileRegisters() && !padsChannels)
-    clearBehind();
+    clearAfter();
   if (padsChannels)
     packPaddedChannels();
   else if (auto weight = QuantizedOperand::find(gemm.contraction))
@@ -102,7 +102,7 @@ static Value interleave(LaneBuilder &lanes, ArrayRef<Value> vectors) {
   return parts[0];
 }
 
-/// Words of `count` depths, with zeros behind them.
+/// Words of `count` depths, with zeros after them.
 Value RightPanels::someWordsAt(Lanes column, Value depth, int64_t count) {
   SmallVector<Value> rows;
   for (int64_t i = 0; i < count; ++i) {
@@ -117,7 +117,7 @@ Value RightPanels::someWordsAt(Lanes column, Value depth, int64_t count) {
                                      interleave(lanes, rows));
 }
 
-/// Words of several depths each, with zeros behind the end of the block.
+/// Words of several depths each, with zeros after the end of the block.
 Value RightPanels::packedWordsAt(Lanes column, Value depth) {
   int64_t kPack = gemm.layout.word.kPack;
   bool whole = gemm.depthIsMultipleOf(kPack);
@@ -143,7 +143,7 @@ Value RightPanels::packedWordsAt(Lanes column, Value depth) {
 }
 
 /// Calls `body` for the vectors of columns of the panel, which may have whole
-/// vectors behind the last column.
+/// vectors after the last column.
 void RightPanels::forVectors(
     function_ref<void(ArrayRef<Value> columns, ArrayRef<Value> masks)> body) {
   int64_t width = gemm.layout.tiling.lanes;
@@ -238,8 +238,8 @@ void RightPanels::clear() {
              [&](Value offset) { gemm.memory.store(zero, packed, offset); });
 }
 
-/// Clears the words behind the last, up to whole AMX registers.
-void RightPanels::clearBehind() {
+/// Clears the words after the last, up to whole AMX registers.
+void RightPanels::clearAfter() {
   int64_t step = AmxBlock::words;
   if (gemm.depthIsMultipleOf(step * gemm.layout.word.kPack))
     return;
@@ -346,7 +346,7 @@ void RightPanels::packTransposed() {
     for (int64_t i = 0; i < vector; ++i) {
       Value column = lanes.addIndex(
           lanes.addIndex(gemm.tile.firstColumn, group), lanes.index(i));
-      // Columns behind the last one repeat it. Nobody reads their sums.
+      // Columns after the last one repeat it. Their sums are not read.
       sources.push_back(wholeColumns ? column
                                      : lanes.minIndex(column, lastColumn));
     }

@@ -54,7 +54,7 @@ private:
   void packWindowRow(mlir::Value column, mlir::Value stop);
   void packPiece(mlir::Value column, mlir::Value mask);
   void clear();
-  void clearBehind();
+  void clearAfter();
 
   OperandReader::Address sourceAt(mlir::Value depth, bool withStep);
   mlir::Value offsetOf(mlir::Value depth);

@@ -3,8 +3,7 @@
 //
 // Reads the integers, scales and offsets of a weight of 4 or 8 bits
 // (ir/QuantizedWeight.h), for vectors of the columns of the current panel.
-// Vectors behind the last column read other columns, of which nobody reads the
-// sums.
+// Vectors after the last column read other columns, whose sums are not read.
 
 #ifndef ANABRANCH_KERNELS_OPERANDS_WEIGHTINTEGERS_H
 #define ANABRANCH_KERNELS_OPERANDS_WEIGHTINTEGERS_H
@@ -19,7 +18,7 @@ class WeightIntegers {
 public:
   WeightIntegers(GemmContext &gemm, const QuantizedOperand &weight);
 
-  /// The first column of the vector that begins `place` columns behind that of
+  /// The first column of the vector that begins `place` columns after that of
   /// the panel.
   mlir::Value columnAt(int64_t place);
 

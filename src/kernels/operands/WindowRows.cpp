@@ -49,7 +49,7 @@ int64_t WindowRows::paddingElements() const {
   return windows.padding ? llvm::alignTo(run, gemm.layout.tiling.lanes) : 0;
 }
 
-int64_t WindowRows::elementsBehind() const {
+int64_t WindowRows::elementsAfter() const {
   int64_t rows = gemm.layout.left.isInterleaved() ? gemm.layout.tiling.rows : 1;
   return (rows + 1) * gemm.layout.tiling.lanes;
 }
@@ -112,7 +112,7 @@ Value WindowRows::runAt(const Point &row, Value tap, Value outside) {
                 : pointer;
 }
 
-/// A vector of a run, with zeros behind the run's end.
+/// A vector of a run, with zeros after the run's end.
 Value WindowRows::loadRun(Value pointer, Value first, int64_t width,
                           bool whole) {
   Type element =
@@ -133,7 +133,7 @@ Value WindowRows::loadRun(Value pointer, Value first, int64_t width,
   return lanes.make<LLVM::BitcastOp>(gemm.memory.vectorType(), vector);
 }
 
-void WindowRows::forRun(int64_t width, bool mayReadBehind,
+void WindowRows::forRun(int64_t width, bool mayReadAfter,
                         function_ref<void(Value first, bool whole)> body) {
   int64_t whole = run / width * width;
   if (whole == width)
@@ -142,13 +142,13 @@ void WindowRows::forRun(int64_t width, bool mayReadBehind,
     lanes.loop(lanes.index(0), lanes.index(whole), width,
                [&](Value first) { body(first, /*whole=*/true); });
   if (whole < run)
-    body(lanes.index(whole), /*whole=*/mayReadBehind);
+    body(lanes.index(whole), /*whole=*/mayReadAfter);
 }
 
 /// Whether a vector that begins in any tap but the last stays within the image.
 /// The next tap is a row further on; it overwrites what the vector has in
 /// excess.
-bool WindowRows::nextTapLiesBehind(int64_t width) const {
+bool WindowRows::nextTapFollows(int64_t width) const {
   auto type = cast<RankedTensorType>(windows.image.getType());
   bool isMerged = run != windows.run;
   int64_t rank = type.getRank();
@@ -200,7 +200,7 @@ void WindowRows::pack(Value packed, Value stride, Value outside) {
   });
 }
 
-/// Copies a row. Each vector may write zeros behind its run, which the next one
+/// Copies a row. Each vector may write zeros after its run, which the next one
 /// overwrites.
 void WindowRows::packRow(const Point &row, Value packed, Value end,
                          Value outside) {
@@ -216,8 +216,8 @@ void WindowRows::packRow(const Point &row, Value packed, Value end,
   forTaps([&](Value tap, bool isLast) {
     Value from = runAt(row, tap, outside);
     Value to = moved(packed, lanes.mulIndex(tap, lanes.index(run)), element);
-    bool mayReadBehind = !isLast && nextTapLiesBehind(width);
-    forRun(width, mayReadBehind, [&](Value first, bool whole) {
+    bool mayReadAfter = !isLast && nextTapFollows(width);
+    forRun(width, mayReadAfter, [&](Value first, bool whole) {
       Value words = loadRun(from, first, width, whole);
       gemm.memory.store(words, moved(to, first, element), lanes.index(0));
     });
@@ -233,7 +233,7 @@ void WindowRows::packBlock(ArrayRef<Point> rows, Value packed, Value outside) {
     for (const Point &row : rows)
       runs.push_back(runAt(row, tap, outside));
     Value start = lanes.mulIndex(tap, lanes.index(run));
-    forRun(width, /*mayReadBehind=*/false, [&](Value first, bool whole) {
+    forRun(width, /*mayReadAfter=*/false, [&](Value first, bool whole) {
       SmallVector<Value> square;
       for (Value from : runs)
         square.push_back(loadRun(from, first, width, whole));

@@ -19,9 +19,9 @@ public:
   static std::optional<WindowRows> of(GemmContext &gemm);
 
   /// Scratch elements of padding that `pack` needs; as many may be written
-  /// behind the copy.
+  /// after the copy.
   int64_t paddingElements() const;
-  int64_t elementsBehind() const;
+  int64_t elementsAfter() const;
 
   /// Copies the rows of the tile: [row][word], or blocks of interleaved rows,
   /// as the layout says (LeftOperand.h). A row is `stride` elements long; in
@@ -42,10 +42,10 @@ private:
   mlir::Value runAt(const Point &row, mlir::Value tap, mlir::Value outside);
   mlir::Value loadRun(mlir::Value run, mlir::Value first, int64_t width,
                       bool whole);
-  void forRun(int64_t width, bool mayReadBehind,
+  void forRun(int64_t width, bool mayReadAfter,
               llvm::function_ref<void(mlir::Value first, bool whole)> body);
   void forTaps(llvm::function_ref<void(mlir::Value tap, bool isLast)> body);
-  bool nextTapLiesBehind(int64_t width) const;
+  bool nextTapFollows(int64_t width) const;
   void fillPadding(mlir::Value outside);
   void packRow(const Point &row, mlir::Value packed, mlir::Value end,
                mlir::Value outside);

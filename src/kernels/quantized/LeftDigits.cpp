@@ -44,7 +44,7 @@ LeftDigits::LeftDigits(QuantizedContext &context, Value scratch)
       integers(lanes, lanes.builder.getI32Type(), context.blocking.lanes) {
   Layout layout(context);
   auto at = [&](int64_t bytes) {
-    return bytesBehind(lanes, scratch, lanes.index(bytes));
+    return addBytes(lanes, scratch, lanes.index(bytes));
   };
   digits = at(layout.digits);
   scales = at(layout.scales);
@@ -144,7 +144,7 @@ void LeftDigits::storeDigits(Value row, int64_t digit, Value depth,
   start = lanes.addIndex(start, lanes.index(digit * context.digitBytes()));
   Value at = lanes.addIndex(start, lanes.mulIndex(depth, lanes.index(bytes)));
   lanes.builder.create<LLVM::StoreOp>(lanes.loc, small,
-                                      bytesBehind(lanes, digits, at), bytes);
+                                      addBytes(lanes, digits, at), bytes);
 }
 
 /// The scale of a block, and the factor by which its elements become numbers.

@@ -55,7 +55,7 @@ void QuantizedAmxKernel::fill(LaneBuilder &lanes) {
   for (int64_t at = 0; at < blocking.rows * panelBytes; at += rowBytes)
     b.create<LLVM::StoreOp>(
         lanes.loc, zero,
-        bytesBehind(lanes, function.getArgument(Result), lanes.index(at)), 4);
+        addBytes(lanes, function.getArgument(Result), lanes.index(at)), 4);
   lanes.loop(lanes.index(0), lanes.index(context.blocks()), 1,
              [&](Value block) {
                for (int64_t i = 0; i < columnRegisters; ++i)
@@ -83,8 +83,7 @@ void QuantizedAmxKernel::spreadNibbles(LaneBuilder &lanes, Value line,
     for (auto [half, row] : llvm::enumerate(rows)) {
       int64_t to = column * registerBytes + (2 * i + half) * rowBytes;
       lanes.builder.create<LLVM::StoreOp>(
-          lanes.loc, row, bytesBehind(lanes, spread, lanes.index(to)),
-          rowBytes);
+          lanes.loc, row, addBytes(lanes, spread, lanes.index(to)), rowBytes);
     }
   }
 }
@@ -98,16 +97,16 @@ void QuantizedAmxKernel::addSteps(LaneBuilder &lanes, Value step) {
   Value depth = lanes.mulIndex(step, lanes.index(layout.stepDepths()));
   const native::Tiles &tiles = *lanes.isa.tiles();
   tiles.load(lanes.builder, lanes.loc, left,
-             bytesBehind(lanes, function.getArgument(Digits), depth),
+             addBytes(lanes, function.getArgument(Digits), depth),
              lanes.i64(context.digitBytes()), Reuse::Cached);
   bool isSpread = layout.bits == 4;
   for (int64_t i = 0; i < columnRegisters; ++i) {
     if (isSpread)
       spreadNibbles(lanes, line, i);
     Value from =
-        isSpread ? bytesBehind(lanes, spread, lanes.index(i * registerBytes))
-                 : bytesBehind(lanes, function.getArgument(Packed),
-                               lanes.addIndex(line, lanes.index(i * rowBytes)));
+        isSpread ? addBytes(lanes, spread, lanes.index(i * registerBytes))
+                 : addBytes(lanes, function.getArgument(Packed),
+                            lanes.addIndex(line, lanes.index(i * rowBytes)));
     int64_t right = firstRight + i % rights;
     tiles.load(lanes.builder, lanes.loc, right, from,
                lanes.i64(isSpread ? rowBytes : panelBytes), Reuse::Cached);
@@ -126,7 +125,7 @@ void QuantizedAmxKernel::scaleSums(LaneBuilder &lanes, Value block) {
   for (int64_t i = 0; i < columnRegisters; ++i)
     lanes.isa.tiles()->store(
         b, lanes.loc, firstSum + i,
-        bytesBehind(lanes, sums, lanes.index(i * registerBytes)),
+        addBytes(lanes, sums, lanes.index(i * registerBytes)),
         lanes.i64(rowBytes));
   for (int64_t i = 0; i < columnRegisters; ++i) {
     Parameters columns = parameters(lanes, block, i);
@@ -135,13 +134,13 @@ void QuantizedAmxKernel::scaleSums(LaneBuilder &lanes, Value block) {
       for (int64_t digit = 0; digit < count; ++digit) {
         int64_t at = i * registerBytes + (row * count + digit) * rowBytes;
         Value sum = b.create<LLVM::LoadOp>(
-            lanes.loc, integers, bytesBehind(lanes, sums, lanes.index(at)),
+            lanes.loc, integers, addBytes(lanes, sums, lanes.index(at)),
             rowBytes);
         digits.push_back(lanes.make<arith::AddIOp>(
             sum, compensationOf(lanes, block, row, digit)));
       }
-      Value at = bytesBehind(lanes, function.getArgument(Result),
-                             lanes.index(row * panelBytes + i * rowBytes));
+      Value at = addBytes(lanes, function.getArgument(Result),
+                          lanes.index(row * panelBytes + i * rowBytes));
       Value result = b.create<LLVM::LoadOp>(lanes.loc, floats, at, 4);
       result = addScaled(lanes, block, row, digits, columns, result);
       b.create<LLVM::StoreOp>(lanes.loc, result, at, 4);

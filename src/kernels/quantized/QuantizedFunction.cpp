@@ -60,15 +60,15 @@ void QuantizedFunction::fetch(LaneBuilder &lanes, Value line) {
   for (int64_t at = 0; at < panelBytes; at += lineBytes)
     lanes.builder.create<LLVM::Prefetch>(
         lanes.loc,
-        bytesBehind(lanes, function.getArgument(Packed),
-                    lanes.addIndex(line, lanes.index(bytesAhead + at))),
+        addBytes(lanes, function.getArgument(Packed),
+                 lanes.addIndex(line, lanes.index(bytesAhead + at))),
         /*rw=*/0, /*hint=*/3, /*cache=*/1);
 }
 
 Value QuantizedFunction::load(LaneBuilder &lanes, Argument from, Value bytes,
                               Type type) {
   return lanes.builder.create<LLVM::LoadOp>(
-      lanes.loc, type, bytesBehind(lanes, function.getArgument(from), bytes),
+      lanes.loc, type, addBytes(lanes, function.getArgument(from), bytes),
       /*alignment=*/1);
 }
 

@@ -49,7 +49,7 @@ protected:
 
   virtual void fill(LaneBuilder &lanes) = 0;
 
-  /// The steps of a block of depths: the first one, and the one behind the
+  /// The steps of a block of depths: the first one, and the one after the
   /// last.
   std::pair<mlir::Value, mlir::Value> stepsOf(LaneBuilder &lanes,
                                               mlir::Value block);

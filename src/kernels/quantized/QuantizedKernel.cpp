@@ -28,7 +28,7 @@ public:
       : context(context), gemm(context.gemm), lanes(gemm.lanes),
         results(scratch),
         left(context,
-             bytesBehind(lanes, scratch, lanes.index(resultBytes(context)))),
+             addBytes(lanes, scratch, lanes.index(resultBytes(context)))),
         epilogue(gemm) {}
 
   static int64_t resultBytes(const QuantizedContext &context) {
@@ -74,7 +74,7 @@ private:
     Value skipped =
         lanes.mulIndex(lanes.subIndex(row, start), lanes.index(panelBytes));
     Value end = lanes.minIndex(lanes.addIndex(row, rows), gemm.tile.endRow);
-    epilogue.emit(row, end, bytesBehind(lanes, results, skipped));
+    epilogue.emit(row, end, addBytes(lanes, results, skipped));
   }
 
   /// Multiplies a block of rows, counted in the tile, by a block of columns.
@@ -82,7 +82,7 @@ private:
     const QuantizedOperand &weight = context.weight;
     int64_t blocks = context.blocks(), digits = context.blocking.digits.count;
     auto ofRow = [&](Value from, int64_t bytes) {
-      return bytesBehind(lanes, from, lanes.mulIndex(row, lanes.index(bytes)));
+      return addBytes(lanes, from, lanes.mulIndex(row, lanes.index(bytes)));
     };
     // `rows` rows of a panel's columns, from a vector of columns on.
     auto ofPanel = [&](unsigned argument, int64_t rows, int64_t elementBytes) {
@@ -90,7 +90,7 @@ private:
       Value at = lanes.addIndex(
           lanes.mulIndex(panel, lanes.index(bytes)),
           lanes.index(vector * context.blocking.lanes * elementBytes));
-      return bytesBehind(lanes, gemm.function.argument(argument).pointer, at);
+      return addBytes(lanes, gemm.function.argument(argument).pointer, at);
     };
     auto parameters = [&](unsigned argument, Type element) {
       return ofPanel(argument, weight.layout.groups(weight.depths),
@@ -104,8 +104,8 @@ private:
         ofPanel(weight.packed, weight.layout.steps(weight.depths), 4),
         parameters(weight.scale, weight.scaleElement),
         parameters(weight.offset.value_or(weight.scale), weight.offsetElement),
-        bytesBehind(lanes, results,
-                    lanes.index(vector * context.blocking.lanes * 4))};
+        addBytes(lanes, results,
+                 lanes.index(vector * context.blocking.lanes * 4))};
     // Many rows use the panel, so that its first read from memory hardly
     // counts.
     bool fetches = vector == 0 && !context.blocking.hasOwnDigits;

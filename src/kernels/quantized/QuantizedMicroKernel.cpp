@@ -27,7 +27,7 @@ void QuantizedMicroKernel::fill(LaneBuilder &lanes) {
     int64_t at = row * panelBytes + vector * blocking.lanes * 4;
     b.create<LLVM::StoreOp>(
         lanes.loc, value,
-        bytesBehind(lanes, function.getArgument(Result), lanes.index(at)), 4);
+        addBytes(lanes, function.getArgument(Result), lanes.index(at)), 4);
   }
 }
 

@@ -30,8 +30,8 @@ struct Box {
 /// values need is made once.
 class BorderSplitter {
 public:
-  /// None if no padded tap stands behind the value.
-  std::optional<analysis::Cuts> cutsBehind(Value value);
+  /// None if the value reads no padded tap.
+  std::optional<analysis::Cuts> cutsOfReads(Value value);
   /// The value, from its pieces.
   Value join(OpBuilder &b, Value value, const analysis::Cuts &cuts);
 
@@ -39,7 +39,7 @@ private:
   std::map<std::pair<void *, Box>, Value> parts;
 
   static linalg::GenericOp elementwise(Value value);
-  void addCutsBehind(linalg::GenericOp op, analysis::Cuts &cuts);
+  void addCutsOfReads(linalg::GenericOp op, analysis::Cuts &cuts);
   Value part(OpBuilder &b, Value value, const Box &box);
   Value partOfGeneric(OpBuilder &b, linalg::GenericOp op, const Box &box);
   Value partOfTap(OpBuilder &b, const analysis::PaddedTap &tap, Value operand,
@@ -72,14 +72,15 @@ linalg::GenericOp BorderSplitter::elementwise(Value value) {
   return op;
 }
 
-void BorderSplitter::addCutsBehind(linalg::GenericOp op, analysis::Cuts &cuts) {
+void BorderSplitter::addCutsOfReads(linalg::GenericOp op,
+                                    analysis::Cuts &cuts) {
   analysis::addCuts(cuts, *analysis::cutsOf(op));
   for (OpOperand *input : op.getDpsInputOperands()) {
     linalg::GenericOp maker = elementwise(input->get());
     if (!maker)
       continue;
     analysis::Cuts before(maker.getNumLoops());
-    addCutsBehind(maker, before);
+    addCutsOfReads(maker, before);
     AffineMap map = op.getMatchingIndexingMap(input);
     analysis::Cuts moved(cuts.size());
     for (auto [dim, loop] : llvm::enumerate(before))
@@ -88,12 +89,12 @@ void BorderSplitter::addCutsBehind(linalg::GenericOp op, analysis::Cuts &cuts) {
   }
 }
 
-std::optional<analysis::Cuts> BorderSplitter::cutsBehind(Value value) {
+std::optional<analysis::Cuts> BorderSplitter::cutsOfReads(Value value) {
   linalg::GenericOp op = elementwise(value);
   if (!op)
     return std::nullopt;
   analysis::Cuts cuts(op.getNumLoops());
-  addCutsBehind(op, cuts);
+  addCutsOfReads(op, cuts);
   if (analysis::pieceCount(cuts) <= 1)
     return std::nullopt;
   return cuts;
@@ -207,7 +208,7 @@ Value BorderSplitter::join(OpBuilder &b, Value value,
   return whole;
 }
 
-/// The written values with padded taps behind them, in the order of the kernel.
+/// The written values that read padded taps, in the order of the kernel.
 static SmallVector<Value> writtenValues(func::FuncOp source) {
   llvm::SmallSetVector<Value, 4> values;
   for (unsigned result = 0; result < source.getNumResults(); ++result)
@@ -225,7 +226,7 @@ void splitBorders(func::FuncOp source) {
   BorderSplitter splitter;
   SmallVector<std::pair<Value, Value>> joined;
   for (Value value : writtenValues(source)) {
-    auto cuts = splitter.cutsBehind(value);
+    auto cuts = splitter.cutsOfReads(value);
     if (!cuts)
       continue;
     OpBuilder b(value.getContext());

@@ -12,7 +12,7 @@ namespace anabranch {
 namespace kernels {
 
 /// The padding of a returned value, if only reshapes stand between them.
-static std::optional<analysis::Padding> paddingBehind(Value value) {
+static std::optional<analysis::Padding> paddingThroughViews(Value value) {
   while (value.hasOneUse()) {
     if (auto padding = analysis::paddingOf(value))
       return padding;
@@ -69,7 +69,7 @@ static void split(tensor::InsertSliceOp insert, linalg::FillOp fill) {
 
 void splitPadding(func::FuncOp source) {
   for (Value returned : llvm::to_vector(returnedValues(source)))
-    if (auto padding = paddingBehind(returned))
+    if (auto padding = paddingThroughViews(returned))
       split(padding->insert, padding->fill);
 }
 

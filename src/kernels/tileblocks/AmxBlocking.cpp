@@ -492,7 +492,7 @@ AmxBlocking Chooser::fit(const BlockingParameters &given) {
   return blocking;
 }
 
-/// Cycles of all tiles on one core. Waits for caches behind the second level
+/// Cycles of all tiles on one core. Waits for caches beyond the second level
 /// are left out: they are the same for all instructions.
 double Chooser::cyclesOfAmx() const {
   auto multiply =

@@ -79,7 +79,7 @@ void AmxEmitter::clearRightTail() {
              [&](Value at) { gemm.memory.store(zero, memory.rightTail, at); });
 }
 
-/// Copies the last words of a panel that is read in place. Words behind the end
+/// Copies the last words of a panel that is read in place. Words after the end
 /// of the depth stay zero.
 void AmxEmitter::copyRightTail(const Depths &depths) {
   if (!rightTailElements(gemm))
@@ -260,8 +260,7 @@ AmxEmitter::Carried AmxEmitter::multiplyPanel(Value panel, Value first,
     depths.ahead = right.sourceOf(first);
     gemm.tile.firstColumn = column;
   } else if (fetch.lines) {
-    depths.ahead =
-        bytesBehind(lanes, depths.right, lanes.index(fetch.bytesAhead));
+    depths.ahead = addBytes(lanes, depths.right, lanes.index(fetch.bytesAhead));
   }
   return lanes.loop(lanes.index(0), blockCount, 1, carried,
                     [&](Value number, ValueRange rows) {
@@ -346,7 +345,7 @@ void AmxEmitter::multiplyStep(const Depths &depths, Value row, Value depth) {
   Value offset = lanes.mulIndex(
       words, lanes.index(gemm.layout.right.panelWidth * wordBytes));
   block->addParts(leftAt(row, depth), leftStride,
-                  bytesBehind(lanes, depths.right, offset), parts());
+                  addBytes(lanes, depths.right, offset), parts());
 }
 
 /// Emits the steps of the depth, and among them the epilogue of pending rows.
@@ -384,8 +383,8 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
     Value leftHere =
         isApart ? leftAt(row, lanes.addIndex(depths.first,
                                              along(gemm.layout.stepDepths())))
-                : bytesBehind(lanes, leftFirst,
-                              along(gemm.layout.steps.words * wordBytes));
+                : addBytes(lanes, leftFirst,
+                           along(gemm.layout.steps.words * wordBytes));
     Value stride = leftStride;
     if (leftTailElements(gemm)) {
       Value tail = gemm.memory.pointerTo(memory.leftTail,
@@ -394,7 +393,7 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
       stride = choose(lanes.i64(AmxBlock::stepBytes), stride);
     }
     Value rightHere =
-        bytesBehind(lanes, depths.right, lanes.mulIndex(step, stepOfRight));
+        addBytes(lanes, depths.right, lanes.mulIndex(step, stepOfRight));
     if (rightTailElements(gemm))
       rightHere = choose(memory.rightTail, rightHere);
     if (gemm.layout.steps.hasParts())
@@ -455,7 +454,7 @@ void AmxEmitter::fillAhead(Depths &depths, Value panel) {
   Value end = lanes.minIndex(lanes.addIndex(first, depth), gemm.depthCount);
   Value column = gemm.tile.firstColumn;
   gemm.enterPanel(choose(tile.firstPanel, next));
-  // Behind the last depth, nothing is filled, and the address is not used.
+  // After the last depth, nothing is filled, and the address is not used.
   Value source = right.sourceOf(
       lanes.minIndex(first, lanes.subIndex(gemm.depthCount, one)));
   gemm.tile.firstColumn = column;
@@ -482,12 +481,12 @@ void AmxEmitter::fetchAhead(const Depths &depths, Value step, Value number) {
   Value offset =
       lanes.addIndex(lanes.mulIndex(step, lanes.index(rowsOfStep * rowBytes)),
                      lanes.mulIndex(number, lanes.index(rows * rowBytes)));
-  Value first = bytesBehind(lanes, depths.ahead, offset);
+  Value first = addBytes(lanes, depths.ahead, offset);
   for (int64_t i = 0; i < fetch.lines; ++i) {
     int64_t at =
         i / linesOfRow * rowBytes + i % linesOfRow * AmxBlock::stepBytes;
     lanes.builder.create<LLVM::Prefetch>(
-        lanes.loc, bytesBehind(lanes, first, lanes.index(at)), /*rw=*/0,
+        lanes.loc, addBytes(lanes, first, lanes.index(at)), /*rw=*/0,
         /*hint=*/2,
         /*cache=*/1);
   }

@@ -39,7 +39,7 @@ public:
         fetch(fetch) {}
 
   /// The parts of the scratch memory, and their numbers of elements. Sums are
-  /// [panel][block][row][column], and behind them those of groups. The last
+  /// [panel][block][row][column], and after them those of groups. The last
   /// words of each operand, padded with zeros, are [row][word] and
   /// [word][column].
   struct Scratch {

@@ -119,7 +119,7 @@ private:
   Type wide;
   MathBuilder math;
 
-  /// The integers behind a bf16 that is itself a cast, so that no value passes
+  /// The integers of a bf16 that is itself a cast, so that no value passes
   /// through a type that the processor may lack.
   Value asIntegers(Value narrow) {
     Type type = math.withElement(builder.getI16Type());

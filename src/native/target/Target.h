@@ -22,7 +22,7 @@ class TargetMachine;
 namespace anabranch {
 namespace native {
 
-/// Everything that the kernel choices and LLVM need to know about a processor.
+/// Everything that plans and LLVM need to know about a processor.
 struct TargetInfo {
   std::string name;     ///< "host", "portable", "avx2", ...
   std::string triple;   ///< LLVM's

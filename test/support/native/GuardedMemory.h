@@ -1,7 +1,7 @@
 //===- GuardedMemory.h - bytes between pages that fault ---------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that shows accesses before its first or behind its last byte. On one
+// Memory that shows accesses before its first or after its last byte. On one
 // side lies a page that may not be accessed at all. The gap on the other side
 // is filled with a pattern that a test can compare. For tests only.
 
