@@ -13,10 +13,9 @@ from torch import Tensor
 
 from anabranch.extension import is_traced
 
-from ..attention.fusion_masks import NAME
 from ..checks import check
 from ..definition import npu_function
-from .group_products import GroupProducts
+from .group_products import NAME, GroupProducts
 
 _MOST = 128  # the most tensors of a list
 
