@@ -188,7 +188,8 @@ def compile_graph(
             watching.refuse(f"PyTorch runs it: {reason}")
         return _compile_parts(module, sources, name, str(reason), config)
     unit_sizes.notice(described.graph["symbols"])
-    if watching is None:  # else a replay of the method refuses these sizes
+    # A replay of a method refuses these sizes, and gears name others.
+    if watching is None and not geared:
         admit_small(described.graph["symbols"])
     bindings = gears.bindings(geared, gears.combine(geared, config.gears_merge))
 

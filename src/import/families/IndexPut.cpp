@@ -213,8 +213,7 @@ void anabranch::importer::registerIndexPut(OpTable &table) {
   table.add("_unsafe_index_put", lowerIndexPut);
   // PyTorch's decompositions of these wrap other negative positions than the
   // operators do.
-  table.addWhole("index_add", lowerIndexAdd, "T(3, 4), 1, I(4, 6), T(3, 6)",
-                 Numbers);
+  table.addWhole("index_add", lowerIndexAdd, "T(3, 4), 1, I(4, 6), T(3, 6)");
   table.addWhole("index_copy", lowerIndexCopy, "T(3, 4), 1, I(4, 2), T(3, 2)");
   table.addWhole("index_fill.int_Scalar", lowerIndexFill,
                  "T(3, 4), 1, I(4, 2), 3");

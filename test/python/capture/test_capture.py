@@ -8,9 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from anabranch import anabranch, backend
+from anabranch import anabranch, backend, purity
 from anabranch.capture import aot
-from anabranch.describe import purity
 
 
 def nodes(description):
