@@ -44,7 +44,8 @@ def last_report() -> dict[str, Any] | None:
     """The compiler's report on the graph that was compiled last; None before the first.
 
     "phases" and "kernels" have times in milliseconds, "fallbacks" the operators that
-    PyTorch runs. "eager" has the reason if PyTorch runs the whole graph. If "cache" is
+    PyTorch runs. "parts" is the number of programs that the graph became; if it was cut,
+    "outside" has the operators between them. "eager" has the reason if PyTorch runs the whole graph. If "cache" is
     "hit", the package came from the cache, and the report is of the compilation that
     made it. "copied_arguments" counts the arguments that calls of the graph have copied
     until now, because their memory is not aligned to their dtype.
@@ -73,6 +74,7 @@ def record(
         _executable = (lambda: None) if executable is None else weakref.ref(executable)
     if added.get("graphs"):
         hit = report.get("cache") == "hit"
+        report["parts"] = 1
         added |= {"cache_hits": 1} if hit else {"compiles": 1}
         fields = {n: v for n, v in added.items() if n in ("kernels", "fallback_calls")}
         from_cache = {"graph": report.get("name"), "cache": "hit" if hit else "miss"}

@@ -3,6 +3,7 @@
 
 #include "ir/Anabranch.h"
 #include "ir/ResultDims.h"
+#include "ir/WritingCall.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
@@ -148,6 +149,16 @@ static LogicalResult verifyReferences(AtenOp op, Attribute arg) {
         return failure();
     return success();
   }
+  if (auto written = dyn_cast<DictionaryAttr>(arg)) {
+    auto number = written.getAs<IntegerAttr>(writtenEntry);
+    if (!number || number.getInt() < 0 ||
+        number.getInt() >= static_cast<int64_t>(writtenOperands(op).size()))
+      return op.emitOpError("writes a memory that it does not name");
+    for (NamedAttribute entry : written)
+      if (failed(verifyReferences(op, entry.getValue())))
+        return failure();
+    return success();
+  }
   auto ref = dyn_cast<OperandRefAttr>(arg);
   if (ref && (ref.getIndex() < 0 ||
               ref.getIndex() >= static_cast<int64_t>(op.getInputs().size())))
@@ -156,7 +167,27 @@ static LogicalResult verifyReferences(AtenOp op, Attribute arg) {
   return success();
 }
 
+/// Fails unless each new value has the type of the old one.
+static LogicalResult verifyWritten(AtenOp op) {
+  ArrayRef<int64_t> written = writtenOperands(op);
+  if (written.size() > op.getNumResults())
+    return op.emitOpError("writes ") << written.size() << " memories but has "
+                                     << op.getNumResults() << " results";
+  if (!written.empty() && !op.getOrdered())
+    return op.emitOpError("writes memory and must be ordered");
+  for (auto [operand, value] : llvm::zip(written, newValues(op))) {
+    if (operand >= static_cast<int64_t>(op.getInputs().size()))
+      return op.emitOpError("writes operand ")
+             << operand << " but has " << op.getInputs().size();
+    if (operand >= 0 && op.getInputs()[operand].getType() != value.getType())
+      return op.emitOpError("changes the type of operand ") << operand;
+  }
+  return success();
+}
+
 LogicalResult AtenOp::verify() {
+  if (failed(verifyWritten(*this)))
+    return failure();
   for (NamedAttribute arg : getArgs())
     if (failed(verifyReferences(*this, arg.getValue())))
       return failure();

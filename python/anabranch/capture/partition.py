@@ -1,6 +1,5 @@
 """Cuts a graph around operators that have no description: operators whose results have
-sizes that depend on data, in-place writes in the middle of the graph, higher-order
-operators.
+sizes that depend on data, and higher-order operators.
 
 PyTorch runs these operators. The parts between them are described and compiled one by
 one, for sizes that are known when a part is called. docs/design/shapes.md.
@@ -23,7 +22,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from .. import purity
-from ..describe import written
+from ..describe import auto_functionalized, written
 from ..describe.description import InputSource
 from ..describe.storages import reads_outside_of_view
 from ..describe.symbols import integer
@@ -358,6 +357,8 @@ def _has_description(node: Node) -> bool:
     """Whether operators of this kind have a description."""
     target: Any = node.target
     value = node.meta.get("val")
+    if auto_functionalized.is_writing(node):
+        return auto_functionalized.is_plain(node)
     return (
         isinstance(target, OpOverload)
         and not target._schema.is_mutable
@@ -378,6 +379,8 @@ def _computes(node: Node) -> bool:
     """Whether the node computes something, and does not only view memory in another
     way."""
     target: Any = node.target
+    if auto_functionalized.is_writing(node):
+        return True
     return isinstance(target, OpOverload) and not any(
         result.alias_info is not None for result in target._schema.returns
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -25,17 +27,33 @@ MEMORY_FORMATS = {
 _SCALAR_TYPES = {4: torch.int64, 6: torch.float32, 7: torch.float64, 11: torch.bool}
 
 
+@dataclasses.dataclass(frozen=True)
+class Spelled:
+    """An argument as the description has it."""
+
+    spelling: dict[str, Any]
+
+
 class Arguments:
     """Spells arguments, and knows how the description refers to each node of the graph."""
 
     def __init__(self) -> None:
         # References of nodes that are no nodes of the description.
         self._stands_for: dict[torch.fx.Node, dict[str, Any]] = {}
+        self._nothing: set[torch.fx.Node] = set()
 
     def set_reference(self, node: torch.fx.Node, reference: dict[str, Any]) -> None:
         """Makes the description refer to this node as `reference`: a number, an input,
         or a part of another node."""
         self._stands_for[node] = reference
+
+    def set_nothing(self, node: torch.fx.Node) -> None:
+        """Leaves the node out of the description: it has no value that is computed."""
+        self._nothing.add(node)
+
+    def is_nothing(self, value: Any) -> bool:
+        """Whether this is None, or a node that the description leaves out."""
+        return value is None or value in self._nothing
 
     def reference(self, node: torch.fx.Node) -> dict[str, Any]:
         """How the description refers to the node's value: {"ref": name}, with "result"
@@ -52,12 +70,18 @@ class Arguments:
     def of_call(self, node: torch.fx.Node, target: OpOverload) -> dict[str, Any]:
         """All arguments of a call, by their names in the schema, with defaults filled
         in."""
+        specs = target._schema.arguments
+        given = dict(zip((spec.name for spec in specs), node.args))
+        return self.of_values(node, target, given | node.kwargs)
+
+    def of_values(
+        self, node: torch.fx.Node, target: OpOverload, given: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The same for arguments that are given by their names."""
         arguments: dict[str, Any] = {}
-        for position, spec in enumerate(target._schema.arguments):
-            if not spec.kwarg_only and position < len(node.args):
-                value: Any = node.args[position]
-            elif spec.name in node.kwargs:
-                value = node.kwargs[spec.name]
+        for spec in target._schema.arguments:
+            if spec.name in given:
+                value: Any = given[spec.name]
             elif spec.has_default_value():
                 value = spec.default_value
             else:
@@ -90,6 +114,8 @@ class Arguments:
         """A node, a list of nodes, or a constant of a type that schemas know."""
         if isinstance(value, torch.fx.Node):
             return self.reference(value)
+        if isinstance(value, Spelled):
+            return value.spelling
         if isinstance(value, list | tuple):
             return [self.literal(item) for item in value]
         if value is None or isinstance(value, bool | int):

@@ -18,7 +18,7 @@ from ..collectives.operators import is_collective, is_wait, waiting
 from ..location import location
 from ..marks import scope
 from ..marks.mark_order import Order, is_order, is_pass
-from . import shape_checks
+from . import auto_functionalized, effects, shape_checks
 from .aliases import Aliases
 from .arguments import Arguments
 from .description import Description, InputSource
@@ -29,6 +29,7 @@ from .symbol_table import symbols_of
 from .symbols import DATA_DEPENDENT, Unsupported, is_number, number
 from .tensors import describe, dtype_name
 from .views import overlaps
+from .writing_calls import WritingCalls
 
 # Checks that PyTorch made while it traced. They compute nothing.
 ASSERTIONS = ("_assert_tensor_metadata", "sym_constrain_range", "_assert_scalar")
@@ -57,16 +58,20 @@ class GraphReader:
         self.aliases = Aliases()
         self.inputs = Inputs()
         self.arguments = Arguments()
+        self.writing_calls = WritingCalls(self.inputs, self.arguments, self.nodes)
         self.outputs = Outputs(
             self.inputs, self.arguments, self.nodes, self.aliases, standalone
         )
 
     def read(self) -> Description:
         placeholders = 0
+        tokens = effects.tokens_of(self.module.graph)
         for node in self.module.graph.nodes:
-            if node.op == "placeholder":
-                self._placeholder(node, placeholders)
-                placeholders += 1
+            placeholders += node.op == "placeholder"
+            if node in tokens:
+                self.arguments.set_nothing(node)
+            elif node.op == "placeholder":
+                self._placeholder(node, placeholders - 1)
             elif node.op == "get_attr":
                 self._attribute(node)
             elif node.op == "call_function":
@@ -128,6 +133,10 @@ class GraphReader:
             raise Unsupported(DATA_DEPENDENT)
         if getattr(target, "__name__", "") == "getitem":
             self._item(node)
+        elif auto_functionalized.is_writing(node):
+            self._writing(node)
+        elif effects.has_effect(node):
+            self._effect(node)
         elif is_number(value):
             self.arguments.set_reference(node, number(value))
         elif not isinstance(target, OpOverload):
@@ -158,6 +167,14 @@ class GraphReader:
     def _item(self, node: torch.fx.Node) -> None:
         source, index = node.args
         assert isinstance(source, torch.fx.Node)
+        if self.writing_calls.take_item(node, source, index):
+            return
+        if effects.has_effect(source):
+            reference = {"ref": source.name}
+            if len(source.meta["val"]) > 2:
+                reference |= {"result": index - 1}
+            self.arguments.set_reference(node, reference)
+            return
         base = self.arguments.reference(source)
         if not isinstance(index, int) or "result" in base or "ref" not in base:
             raise Unsupported(f"{node.name} takes an item of what is no list")
@@ -205,8 +222,7 @@ class GraphReader:
         if target._schema.is_mutable:
             raise Unsupported(f"{target} writes in place")
         shape_checks.check(node)
-        if any(node_input.name in self.mutations for node_input in _inputs_of(node)):
-            raise Unsupported(f"{node.name} reads an input after a write to it")
+        self._check_reads(node)
         replaced = replaced_arguments(node)
         if replaced is None:
             raise Unsupported(f"{target} of a view reads memory outside of it")
@@ -234,6 +250,33 @@ class GraphReader:
             entry["ordered"] = True
         if is_pass(node):
             entry |= {"op": "anabranch::pass", "ordered": True}
+        self._annotate(node, entry)
+        self.nodes.append(entry)
+
+    def _check_reads(self, node: torch.fx.Node) -> None:
+        if any(source.name in self.mutations for source in _inputs_of(node)):
+            raise Unsupported(f"{node.name} reads an input after a write to it")
+
+    def _writing(self, node: torch.fx.Node) -> None:
+        """Describes a call of an operator that writes its arguments."""
+        self._check_reads(node)
+        call = auto_functionalized.read(node)
+        entry = self.writing_calls.add(node, _operator_name(call.operator), call)
+        self._annotate(node, entry)
+
+    def _effect(self, node: torch.fx.Node) -> None:
+        """Describes a call of an operator whose effect a registration declares."""
+        self._check_reads(node)
+        operator, values = effects.operator_of(node), effects.returned(node)
+        given = effects.arguments_of(node, operator)
+        entry: dict[str, Any] = {
+            "name": node.name,
+            "op": _operator_name(operator),
+            "args": self.arguments.of_values(node, operator, given),
+            "results": self._results(operator, values),
+            "ordered": True,
+            "loc": location(node),
+        }
         self._annotate(node, entry)
         self.nodes.append(entry)
 

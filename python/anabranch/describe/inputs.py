@@ -71,6 +71,15 @@ class Inputs:
             | small_range(value)
         )
 
+    def has_layout(self, name: str) -> bool:
+        """Whether this is an input that the program gets with its strides."""
+        return any(
+            entry["name"] == name
+            and "constant" not in entry
+            and not self._is_copied(place)
+            for place, entry in enumerate(self.entries)
+        )
+
     def mutable(self, name: str) -> dict[str, Any]:
         """The entry of an input that the graph writes to. Unsupported: the input is
         passed as a copy, so the caller's tensor would not change."""

@@ -55,7 +55,7 @@ class Outputs:
             raise Unsupported("an output that is a float")
         self._aliases.own_outputs(tensors)
         for position, value in enumerate(values):
-            if value is None or self._is_view(position, value):
+            if self._arguments.is_nothing(value) or self._is_view(position, value):
                 self.entries.append({"none": True})
             elif isinstance(value, int) and not isinstance(value, bool):
                 self.entries.append({"expr": value})

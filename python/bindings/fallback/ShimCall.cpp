@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fallback/ShimCall.h"
+#include "support/Errors.h"
+#include "support/Gil.h"
 #include "tensors/Overlap.h"
 #include "tensors/Shim.h"
 #include "tensors/Torch.h"
@@ -315,11 +317,11 @@ bool python::shimTakes(const TorchOperator &op) {
   return true;
 }
 
-bool python::callByShim(const TorchOperator &op, const HostCall &call,
-                        std::vector<dlpack::ManagedTensor *> &results) {
+ShimOutcome python::callByShim(const TorchOperator &op, const HostCall &call,
+                               std::vector<dlpack::ManagedTensor *> &results) {
   const Shim &shim = *Shim::get();
   if (call.argumentCount != op.arguments.size())
-    return false;
+    return ShimOutcome::NotCalled;
   std::vector<ShimWord> stack(std::max(op.arguments.size(), op.returns.size()) +
                               1);
   for (size_t i = 0; i < call.argumentCount; ++i) {
@@ -327,10 +329,40 @@ bool python::callByShim(const TorchOperator &op, const HostCall &call,
       continue;
     for (size_t j = 0; j < i; ++j)
       drop(shim, op.arguments[j].type, stack[j]);
-    return false;
+    return ShimOutcome::NotCalled;
   }
   if (shim.call(op.name.c_str(), op.overload.c_str(), stack.data(),
                 shim.version) != 0)
+    return ShimOutcome::Failed;
+  return collect(shim, op, call, stack.data(), results) ? ShimOutcome::Done
+                                                        : ShimOutcome::Failed;
+}
+
+/// Raises what an operator in Python has raised, of which C++ keeps the text
+/// "ValueError: no such row", and the places behind it. False if the text names
+/// no exception.
+static bool raiseAgain(const std::string &text) {
+  size_t colon = text.find(": ");
+  PyObject *builtins = PyEval_GetBuiltins(); // borrowed
+  if (colon == std::string::npos || !builtins)
     return false;
-  return collect(shim, op, call, stack.data(), results);
+  PyObject *kind =
+      PyDict_GetItemString(builtins, text.substr(0, colon).c_str());
+  if (!kind || !PyExceptionClass_Check(kind))
+    return false;
+  size_t end = text.find("\n\nAt:\n");
+  PyErr_SetString(kind, text.substr(colon + 2, end - colon - 2).c_str());
+  return true;
+}
+
+Status python::shimFailure(const TorchOperator &op) {
+  GilTaken gil;
+  const Shim &shim = *Shim::get();
+  const char *what = shim.failure ? shim.failure() : nullptr;
+  if (PyErr_Occurred() || (what && raiseAgain(what)))
+    return stashError();
+  return Status(StatusCode::HostError,
+                what && *what ? what
+                              : op.name + " failed, or returned a tensor that "
+                                          "a program cannot take");
 }

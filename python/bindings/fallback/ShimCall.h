@@ -15,11 +15,19 @@ namespace anabranch::python {
 /// Whether the shim exists and can carry the operator's arguments and results.
 bool shimTakes(const TorchOperator &op);
 
-/// Runs the operator without the GIL. False if anything failed: the caller then
-/// makes the same call through Python, which succeeds or raises the right
-/// exception.
-bool callByShim(const TorchOperator &op, const HostCall &call,
-                std::vector<dlpack::ManagedTensor *> &results);
+enum class ShimOutcome {
+  Done,
+  NotCalled, ///< the shim cannot carry these arguments
+  Failed     ///< the operator failed, or a result has no plain memory
+};
+
+/// Runs the operator without the GIL.
+ShimOutcome callByShim(const TorchOperator &op, const HostCall &call,
+                       std::vector<dlpack::ManagedTensor *> &results);
+
+/// What went wrong in the last failed call of this thread: the exception of an
+/// operator in Python, or libtorch's message.
+Status shimFailure(const TorchOperator &op);
 
 } // namespace anabranch::python
 

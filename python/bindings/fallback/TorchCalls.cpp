@@ -73,8 +73,14 @@ Status TorchCalls::call(const HostCall &given, HostResult *results) {
   call.arguments = arguments.data();
   call.argumentCount = arguments.size();
   std::vector<dlpack::ManagedTensor *> tensors(call.resultCount);
+  ShimOutcome outcome =
+      op.byShim ? callByShim(op, call, tensors) : ShimOutcome::NotCalled;
   Status status;
-  if (!op.byShim || !callByShim(op, call, tensors)) {
+  if (outcome == ShimOutcome::Failed && op.writes) {
+    status = shimFailure(op);
+  } else if (outcome != ShimOutcome::Done) {
+    // A call that writes nothing is made again through Python, which succeeds
+    // or raises the right exception.
     releaseAll(tensors);
     status = callByPython(op, call, tensors);
   }

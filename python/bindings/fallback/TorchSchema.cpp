@@ -72,6 +72,7 @@ TorchOperator::find(const std::string &name, const std::string &overload) {
     nb::object callable =
         packet.attr(overload.empty() ? "default" : overload.c_str());
     nb::object schema = callable.attr("_schema");
+    found->writes = nb::cast<bool>(schema.attr("is_mutable"));
     for (nb::handle argument : schema.attr("arguments"))
       found->arguments.push_back({nb::cast<std::string>(argument.attr("name")),
                                   nb::cast<bool>(argument.attr("kwarg_only")),

@@ -49,6 +49,7 @@ struct TorchOperator {
   std::string overload;
   std::vector<SchemaArgument> arguments;
   std::vector<SchemaType> returns;
+  bool writes = false; ///< some of its arguments
   bool byShim = false; ///< the C shim can carry every argument and result
 
   /// Null with a Python error set if there is no such operator.

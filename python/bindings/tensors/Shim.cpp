@@ -104,6 +104,8 @@ std::optional<Shim> load() {
   findNumbers(finder, shim);
   if (!finder.complete)
     return std::nullopt;
+  shim.failure = reinterpret_cast<const char *(*)()>(
+      dlsym(library, "torch_exception_get_what_without_backtrace"));
   shim.version = uint64_t(2) << 56 | uint64_t(13) << 48;
   return shim;
 }

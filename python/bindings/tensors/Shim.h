@@ -50,6 +50,9 @@ struct Shim {
   int (*deleteList)(ShimHandle list);
   int (*newWord)(ShimWord **out);
   int (*deleteWord)(ShimWord *word);
+  /// The message of the last failed call of this thread. Null in a libtorch
+  /// that does not tell.
+  const char *(*failure)() = nullptr;
 
   uint64_t version = 0;         ///< of the interface that this code speaks
   int32_t cpu = 0, strided = 0; ///< libtorch's numbers

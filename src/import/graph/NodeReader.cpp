@@ -4,6 +4,7 @@
 #include "import/graph/NodeReader.h"
 #include "ir/Anabranch.h"
 #include "ir/Scope.h"
+#include "ir/WritingCall.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -35,6 +36,77 @@ Attribute NodeReader::operandFor(Value value) {
   return ir::OperandRefAttr::get(&in.context, index);
 }
 
+/// An argument of a number: an operand, or a literal.
+Attribute NodeReader::numberFor(OpFoldResult number) {
+  if (auto value = dyn_cast_if_present<Value>(number))
+    return operandFor(value);
+  auto constant = cast<Attribute>(number);
+  if (isa<FloatAttr>(constant))
+    return constant;
+  return in.builder.getI64IntegerAttr(cast<IntegerAttr>(constant).getInt());
+}
+
+/// Sizes of a view that the operator writes, or its strides.
+FailureOr<Attribute> NodeReader::sizesFor(const json::Array &list) {
+  SmallVector<Attribute> sizes;
+  for (const json::Value &item : list) {
+    OpFoldResult size = values.sizes.build(item, in.builder, in.loc);
+    if (!size)
+      return failure();
+    sizes.push_back(numberFor(size));
+  }
+  return Attribute(in.builder.getArrayAttr(sizes));
+}
+
+/// An argument that the operator writes: a memory of the call, or a view of it.
+FailureOr<Attribute> NodeReader::writtenArgument(const json::Object &arg) {
+  std::optional<int64_t> memory = arg.getInteger("written");
+  if (!memory)
+    return in.error() << "'written' must be a number";
+  NamedAttrList entries;
+  entries.set(ir::writtenEntry, in.builder.getI64IntegerAttr(*memory));
+  const json::Value *offset = arg.get(ir::viewOffset);
+  if (!offset)
+    return Attribute(entries.getDictionary(&in.context));
+  OpFoldResult begin = values.sizes.build(*offset, in.builder, in.loc);
+  const json::Array *sizes = in.list(arg, ir::viewSizes);
+  const json::Array *strides = in.list(arg, ir::viewStrides);
+  if (!begin || !sizes || !strides)
+    return failure();
+  if (sizes->size() != strides->size())
+    return in.error() << "a view needs a stride for each size";
+  FailureOr<Attribute> shape = sizesFor(*sizes), steps = sizesFor(*strides);
+  if (failed(shape) || failed(steps))
+    return failure();
+  entries.set(ir::viewOffset, numberFor(begin));
+  entries.set(ir::viewSizes, *shape);
+  entries.set(ir::viewStrides, *steps);
+  return Attribute(entries.getDictionary(&in.context));
+}
+
+/// The values that the memories hold which the operator writes, each an
+/// operand.
+LogicalResult NodeReader::readWrites(const json::Object &node,
+                                     SmallVectorImpl<int64_t> &written) {
+  const json::Array *writes = node.getArray("writes");
+  if (!writes)
+    return success();
+  for (const json::Value &old : *writes) {
+    if (old.kind() == json::Value::Null) {
+      written.push_back(-1);
+      continue;
+    }
+    const json::Object *object = old.getAsObject();
+    if (!object)
+      return in.error() << "'writes' must hold references";
+    FailureOr<Value> value = values.reference(*object);
+    if (failed(value))
+      return failure();
+    written.push_back(cast<ir::OperandRefAttr>(operandFor(*value)).getIndex());
+  }
+  return success();
+}
+
 FailureOr<Attribute> NodeReader::taggedArgument(const json::Object &arg) {
   if (arg.get("ref")) {
     FailureOr<Value> value = values.reference(arg);
@@ -42,17 +114,13 @@ FailureOr<Attribute> NodeReader::taggedArgument(const json::Object &arg) {
       return failure();
     return operandFor(*value);
   }
+  if (arg.get("written"))
+    return writtenArgument(arg);
   if (const json::Value *expr = arg.get("expr")) {
     OpFoldResult number = values.sizes.buildNumber(*expr, in.builder, in.loc);
     if (!number)
       return failure();
-    if (auto value = dyn_cast<Value>(number))
-      return operandFor(value);
-    auto constant = cast<Attribute>(number);
-    if (isa<FloatAttr>(constant))
-      return constant;
-    return Attribute(
-        in.builder.getI64IntegerAttr(cast<IntegerAttr>(constant).getInt()));
+    return numberFor(number);
   }
   if (arg.get("dtype")) {
     FailureOr<DType> found = in.dtype(arg);
@@ -215,8 +283,8 @@ LogicalResult NodeReader::read(const json::Object &node) {
   operands.clear();
   OperationState state(in.loc, ir::AtenOp::getOperationName());
   SmallVector<Value> dims;
-  SmallVector<int64_t> unsignedResults, unsignedOperands;
-  if (failed(readArguments(node, state)) ||
+  SmallVector<int64_t> unsignedResults, unsignedOperands, written;
+  if (failed(readArguments(node, state)) || failed(readWrites(node, written)) ||
       failed(readResults(node, state, dims, unsignedResults)))
     return failure();
   for (auto [index, operand] : llvm::enumerate(operands))
@@ -236,6 +304,7 @@ LogicalResult NodeReader::read(const json::Object &node) {
       in.builder.getDenseI32ArrayAttr({static_cast<int32_t>(operands.size()),
                                        static_cast<int32_t>(dims.size())}));
   Operation *call = in.builder.create(state);
+  ir::setWrittenOperands(call, written);
   SmallVector<Value> made(call->getResults());
   for (auto [result, item] : llvm::zip(made, *node.getArray("results")))
     values.setDType(result, *item.getAsObject()->getString("dtype"));

@@ -6,7 +6,7 @@
 
 #include "import/graph/GraphValues.h"
 
-#include "mlir/IR/Operation.h"
+#include "mlir/IR/OpDefinition.h"
 
 namespace anabranch {
 namespace importer {
@@ -32,6 +32,12 @@ private:
   mlir::FailureOr<mlir::Attribute> argument(const llvm::json::Value &arg);
   mlir::FailureOr<mlir::Attribute>
   taggedArgument(const llvm::json::Object &arg);
+  mlir::Attribute numberFor(mlir::OpFoldResult number);
+  mlir::FailureOr<mlir::Attribute> sizesFor(const llvm::json::Array &list);
+  mlir::FailureOr<mlir::Attribute>
+  writtenArgument(const llvm::json::Object &arg);
+  mlir::LogicalResult readWrites(const llvm::json::Object &node,
+                                 mlir::SmallVectorImpl<int64_t> &written);
   mlir::Attribute operandFor(mlir::Value value);
 
   DescriptionPieces &in;

@@ -12,6 +12,7 @@
 #include "ir/Explain.h"
 #include "ir/PassBase.h"
 #include "ir/Scope.h"
+#include "ir/WritingCall.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -106,6 +107,8 @@ static LogicalResult lowerOrExplain(ir::AtenOp op) {
     ir::explainRefusal(op.getLoc(), "lowered", op.getCallee() + ": " + reason);
     return success();
   };
+  if (!ir::writtenOperands(op).empty())
+    return explain("it writes its arguments");
   const OpRow *row = OpTable::get().lookup(op.getCallee());
   if (!row)
     return explain("no lowering");

@@ -211,7 +211,10 @@ private:
   void printArgument(const ArgumentT &a) {
     switch (a.kind) {
     case ArgKind::Tensor:
-      out << "%" << a.buffer;
+      out << (a.written ? "&%" : "%") << a.buffer;
+      if (a.view)
+        out << text(a.view->shape) << " strides " << text(a.view->strides)
+            << " at " << text(a.view->offset);
       break;
     case ArgKind::Int:
     case ArgKind::Layout:

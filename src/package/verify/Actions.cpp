@@ -46,6 +46,21 @@ void forEachTensor(const ArgumentT &argument,
       forEachTensor(*item, visit);
 }
 
+static void findWritten(const ArgumentT &argument, std::set<int> &buffers) {
+  if (argument.kind == ArgKind::Tensor && argument.written)
+    buffers.insert(argument.buffer);
+  if (argument.kind == ArgKind::List)
+    for (const auto &item : argument.items)
+      findWritten(*item, buffers);
+}
+
+std::set<int> writtenArguments(const CallT &call) {
+  std::set<int> buffers;
+  for (const auto &argument : call.arguments)
+    findWritten(*argument, buffers);
+  return buffers;
+}
+
 void forEachAccess(const LaunchT &launch, const AccessVisitor &visit) {
   for (size_t i = 0; i < launch.buffers.size(); ++i)
     visit(launch.buffers[i], static_cast<int>(i) >= launch.input_count);
@@ -62,6 +77,8 @@ void forEachAccess(const ActionUnion &action, const AccessVisitor &visit) {
   if (const CallT *call = action.AsCall()) {
     for (const auto &argument : call->arguments)
       forEachTensor(*argument, [&](int buffer) { visit(buffer, false); });
+    for (int buffer : writtenArguments(*call))
+      visit(buffer, true);
     for (int result : call->results)
       if (result >= 0)
         visit(result, true);

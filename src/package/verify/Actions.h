@@ -7,6 +7,7 @@
 #include "package/program_generated.h"
 
 #include <functional>
+#include <set>
 
 namespace anabranch::package {
 
@@ -37,6 +38,9 @@ void forEachAccess(const ActionUnion &action, const AccessVisitor &visit);
 /// Calls `visit(buffer)` for the tensors of an argument of a Call.
 void forEachTensor(const ArgumentT &argument,
                    const std::function<void(int)> &visit);
+
+/// The buffers that the operator of a Call writes, besides its results.
+std::set<int> writtenArguments(const CallT &call);
 
 /// For each input, whether `initialize` reads it.
 std::vector<bool> readByInitialize(const ProgramT &program);

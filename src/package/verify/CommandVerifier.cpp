@@ -3,6 +3,7 @@
 
 #include "package/verify/CommandVerifier.h"
 
+#include "anabranch/Tensor.h"
 #include "package/verify/Extent.h"
 #include "package/verify/Limits.h"
 
@@ -127,6 +128,49 @@ void CommandVerifier::checkMembers(const OrderT &order, size_t launches,
           "orders launches that do not exist, or that run in another order");
 }
 
+void CommandVerifier::checkTensor(const ArgumentT &argument,
+                                  const std::string &where) {
+  argument.written ? checkWrite(argument.buffer, where)
+                   : checkRead(argument.buffer, where);
+  if (failed())
+    return;
+  const BufferT &buffer = *program.buffers[argument.buffer];
+  require(!initializing || buffer.kind != BufferKind::Input, where,
+          "uses a call's memory before any call");
+  require(!argument.written || buffer.kind != BufferKind::External, where,
+          "writes to memory of another operator");
+  if (argument.view)
+    checkView(*argument.view, buffer, where);
+}
+
+/// Checks a view of known sizes. The runtime checks the others for the sizes of
+/// each call.
+void CommandVerifier::checkView(const ViewT &view, const BufferT &buffer,
+                                const std::string &where) {
+  require(view.offset && view.shape.size() == view.strides.size(), where,
+          "has a view without an offset, or not a stride for each size");
+  require(buffer.kind != BufferKind::External, where,
+          "has a view of memory of another operator");
+  if (failed())
+    return;
+  refusals.checkSize(*view.offset, where);
+  refusals.checkSizes(view.shape, where);
+  refusals.checkSizes(view.strides, where);
+  std::optional<Extent> whole = staticExtent(buffer);
+  std::optional<Extent> part =
+      staticExtent(buffer.dtype, view.shape, view.strides);
+  bool known = whole && part && isStatic(*view.offset);
+  require(!initializing || known, where, "needs a size before any call");
+  if (!known || failed())
+    return;
+  auto item = static_cast<int64_t>(
+      itemSize(static_cast<anabranch::DType>(buffer.dtype)));
+  int64_t begin = view.offset->value();
+  require(part->fits && begin >= 0 &&
+              (part->end == 0 || begin <= (whole->end - part->end) / item),
+          where, "has a view that ends behind its buffer");
+}
+
 void CommandVerifier::checkArgument(const ArgumentT &argument, int depth,
                                     const std::string &where) {
   require(argument.kind >= ArgKind::MIN && argument.kind <= ArgKind::MAX, where,
@@ -136,11 +180,7 @@ void CommandVerifier::checkArgument(const ArgumentT &argument, int depth,
     return;
   switch (argument.kind) {
   case ArgKind::Tensor:
-    checkRead(argument.buffer, where);
-    require(failed() || !initializing ||
-                program.buffers[argument.buffer]->kind != BufferKind::Input,
-            where, "uses a call's memory before any call");
-    return;
+    return checkTensor(argument, where);
   case ArgKind::Int:
   case ArgKind::Layout:
   case ArgKind::MemoryFormat:

@@ -39,6 +39,9 @@ private:
                     const std::string &where);
   void checkFixed(int buffer, const std::string &where);
   void checkCall(const CallT &call, const std::string &where);
+  void checkTensor(const ArgumentT &argument, const std::string &where);
+  void checkView(const ViewT &view, const BufferT &buffer,
+                 const std::string &where);
   void checkArgument(const ArgumentT &argument, int depth,
                      const std::string &where);
   void checkStep(const StepKind &step, const ActionUnion &action,

@@ -3,6 +3,7 @@
 
 #include "runtime/execute/CallFrame.h"
 
+#include "package/verify/Extent.h"
 #include "runtime/plan/Describe.h"
 
 #include <algorithm>
@@ -54,6 +55,8 @@ Status CallFrame::resize() {
   if (Status s = checkSizes(); !s.ok())
     return s;
   fillViews();
+  if (Status s = fillArgumentViews(); !s.ok())
+    return s;
   if (Status s = sizeArena(); !s.ok())
     return s;
   if (Status s = placeAnew(); !s.ok())
@@ -107,6 +110,29 @@ void CallFrame::fillViews() {
         dense = 0;
     }
   }
+}
+
+/// Checks that each argument which is a part of a buffer ends within the
+/// buffer.
+Status CallFrame::fillArgumentViews() {
+  for (const ViewPlan &view : commands.views) {
+    size_t rank = view.shape.size();
+    int64_t *shape = views.data() + view.numbers, *strides = shape + rank;
+    for (size_t i = 0; i < rank; ++i) {
+      shape[i] = valueOf(view.shape[i], slots.data());
+      strides[i] = valueOf(view.strides[i], slots.data());
+    }
+    const BufferPlan &buffer = plan.buffers[view.buffer];
+    package::Extent part = package::extentOf(shape, strides, rank, 1);
+    int64_t begin = valueOf(view.offset, slots.data());
+    int64_t elements = valueOf(buffer.bytes, slots.data()) /
+                       static_cast<int64_t>(itemSize(buffer.dtype));
+    if (!part.fits || begin < 0 ||
+        (part.end > 0 && begin > elements - part.end))
+      return Status(StatusCode::Internal,
+                    "a part of a buffer ends behind it for these sizes");
+  }
+  return {};
 }
 
 /// `initialize` uses only the static part of the arena, whose places need no
@@ -195,6 +221,17 @@ TensorView CallFrame::viewOf(int buffer) const {
   view.strides = stridesOf(buffer);
   view.rank = static_cast<int32_t>(b.shape.size());
   view.dtype = b.dtype;
+  return view;
+}
+
+TensorView CallFrame::viewOf(const ViewPlan &part) const {
+  TensorView view = viewOf(part.buffer);
+  view.data = static_cast<char *>(view.data) +
+              valueOf(part.offset, slots.data()) *
+                  static_cast<int64_t>(itemSize(view.dtype));
+  view.rank = static_cast<int32_t>(part.shape.size());
+  view.shape = views.data() + part.numbers;
+  view.strides = view.shape + view.rank;
   return view;
 }
 

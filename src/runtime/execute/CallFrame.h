@@ -48,6 +48,8 @@ public:
   void *dataOf(int buffer) const;
   /// A view of the buffer with its declared shape and strides.
   TensorView viewOf(int buffer) const;
+  /// A view of a part of a buffer, for an argument of a call.
+  TensorView viewOf(const ViewPlan &part) const;
   const int64_t *shapeOf(int buffer) const {
     return views.data() + plan.buffers[buffer].view;
   }
@@ -90,6 +92,7 @@ private:
   Status placeAnew();
   Status checkDynamicRanges(int64_t arenaBytes);
   void fillViews();
+  Status fillArgumentViews();
 
   struct Tuned {
     int threads;

@@ -27,6 +27,8 @@ void fillArguments(CallFrame &frame, int number) {
     HostArgument &a = list[patch.argument];
     if (patch.buffer < 0)
       takeNumber(a, valueOf(patch.size, frame.slots.data()));
+    else if (patch.view >= 0)
+      a.tensor = frame.viewOf(frame.commands.views[patch.view]);
     else if (plan.buffers[patch.buffer].kind == BufferKind::External)
       // The operand is the tensor that the other operator returned, without a
       // copy.

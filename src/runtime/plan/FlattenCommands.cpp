@@ -39,6 +39,7 @@ private:
   void addArguments(CallPlan &call,
                     const std::vector<std::unique_ptr<ArgumentT>> &list);
   void fillArgument(CallPlan &call, int at, const ArgumentT &argument);
+  int addView(const ArgumentT &argument);
 
   /// Has frames keep shape and strides of this buffer.
   void needView(int buffer) {
@@ -136,16 +137,26 @@ void CommandsBuilder::fillArgument(CallPlan &call, int at,
   a.dtype = static_cast<anabranch::DType>(argument.dtype_value);
   if (argument.kind == ArgKind::Tensor) {
     needView(argument.buffer);
-    call.patches.push_back({at, argument.buffer, Size()});
+    int view = argument.view ? addView(argument) : -1;
+    call.patches.push_back({at, argument.buffer, Size(), view});
   } else if (argument.int_value) {
     a.integer = argument.int_value->value();
     if (argument.int_value->slot() >= 0)
-      call.patches.push_back({at, -1, *argument.int_value});
+      call.patches.push_back({at, -1, *argument.int_value, -1});
   } else if (argument.kind == ArgKind::List) {
     a.itemCount = argument.items.size();
     call.firstItem[at] = static_cast<int>(call.arguments.size());
     addArguments(call, argument.items);
   }
+}
+
+/// Adds the view of an argument. Returns its number.
+int CommandsBuilder::addView(const ArgumentT &argument) {
+  const ViewT &view = *argument.view;
+  out.views.push_back({argument.buffer, *view.offset, view.shape, view.strides,
+                       plan.viewNumbers});
+  plan.viewNumbers += static_cast<int>(2 * view.shape.size());
+  return static_cast<int>(out.views.size()) - 1;
 }
 
 /// The items of a list are neighbours. Lists among them follow.

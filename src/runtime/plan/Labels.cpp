@@ -69,6 +69,8 @@ void describeCall(const ProgramT &program, const CallT &call,
   label.kind = "call";
   label.name = call.op + (call.overload.empty() ? "" : "." + call.overload);
   addArguments(program, call.arguments, label);
+  for (int buffer : writtenArguments(call))
+    addOperand(program, buffer, true, label);
   for (int result : call.results)
     addOperand(program, result, true, label);
 }

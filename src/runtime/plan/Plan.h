@@ -75,6 +75,15 @@ struct ArgumentPatch {
   int argument; ///< in CallPlan::arguments
   int buffer;   ///< -1: an int
   Size size;
+  int view = -1; ///< in Commands::views; -1: the whole buffer
+};
+
+/// A tensor within a buffer (package::View).
+struct ViewPlan {
+  int buffer;
+  Size offset; ///< in elements
+  std::vector<Size> shape, strides;
+  int numbers; ///< where a frame keeps shape and strides
 };
 
 struct CallPlan {
@@ -136,6 +145,7 @@ struct Commands {
   int events = 0;
   std::vector<LaunchPlan> launches;
   std::vector<CallPlan> calls;
+  std::vector<ViewPlan> views; ///< of arguments of calls
   std::vector<StepPlan> steps;
   std::vector<SuperKernel> supers;
   std::vector<int> operands; ///< buffers of all launches, one after the other

@@ -8,6 +8,7 @@
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
 #include "ir/SteadyInput.h"
+#include "ir/WritingCall.h"
 #include "schedule/fusion/Layouts.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -45,6 +46,7 @@ Grouping::Grouping(func::FuncOp main) {
   for (int i = 0, e = nodes.size(); i < e; ++i)
     seedGroup(i);
   orderCalls();
+  orderOverwrites();
   orderNodes();
   orderIgnored();
   visited.assign(groups.size(), 0);
@@ -82,6 +84,21 @@ void Grouping::orderCalls() {
     if (last >= 0)
       nodes[i].before.push_back(last);
     last = i;
+  }
+}
+
+/// Keeps readers of an old value, which come before the operator that writes
+/// its memory, there. So the operator can write in place.
+void Grouping::orderOverwrites() {
+  DenseMap<Value, SmallVector<int>> readers; // by bytes
+  for (int i = 0, e = nodes.size(); i < e; ++i) {
+    if (auto call = dyn_cast<ir::AtenOp>(nodes[i].op))
+      for (Value value : ir::newValues(call))
+        if (Value old = ir::oldValue(value))
+          llvm::append_range(nodes[i].before,
+                             readers.lookup(lookThroughReshapes(old)));
+    for (const analysis::DimRead &read : nodes[i].reads)
+      readers[lookThroughReshapes(read.value)].push_back(i);
   }
 }
 

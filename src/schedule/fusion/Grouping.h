@@ -91,6 +91,7 @@ private:
   void orderNodes();
   void orderIgnored();
   void orderCalls();
+  void orderOverwrites();
   void seedGroup(int index);
   bool isConstant(mlir::Value value) const;
   bool dependsOnConstantsOnly(const Node &node) const;

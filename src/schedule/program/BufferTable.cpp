@@ -78,7 +78,7 @@ Attribute BufferTable::bytesOf(StringRef dtype, ArrayAttr shape,
 BufferTable::Memory BufferTable::newMemory(StringRef kind,
                                            std::optional<int64_t> index,
                                            StringAttr name) {
-  return {kind, memoryCount++, index, name};
+  return {kind, memoryCount++, index, name, {}};
 }
 
 BufferTable::Memory &BufferTable::memoryOf(Value value) {
@@ -90,6 +90,7 @@ BufferTable::Memory &BufferTable::memoryOf(Value value) {
   StringAttr name = constantName(main, number);
   Memory memory = name ? newMemory("constant", {}, name)
                        : newMemory("input", inputNumber(number));
+  memory.strides = stridesOfArgument(main, number);
   return memories.try_emplace(value, memory).first->second;
 }
 
@@ -108,6 +109,7 @@ void BufferTable::place(Value result, StringRef otherwise) {
                   : place->kind == Place::Input
                       ? memoryOf(main.getArgument(place->index))
                       : memoryOfOutput(place->index);
+  memory.strides = place ? place->strides : DenseI64ArrayAttr();
   memories[result] = memory;
 }
 
@@ -119,10 +121,28 @@ bool BufferTable::placeOver(Value result, Value input) {
   return true;
 }
 
-void BufferTable::reshapeFrom(Value value, Value buffer) {
+void BufferTable::placeInPlace(Value newValue, Value old) {
+  Memory memory = memoryOf(old);
+  memories[newValue] = memory;
+}
+
+void BufferTable::placeApart(Value newValue, Value old) {
+  DenseI64ArrayAttr strides = memoryOf(old).strides;
+  place(newValue, "arena");
+  if (!placement.find(newValue))
+    memories[newValue].strides = strides;
+}
+
+Value BufferTable::ofNewValue(Value newValue) {
+  Memory memory = memoryOf(newValue);
+  return create(memory, newValue.getLoc(), dtypeOf(newValue), shapeOf(newValue),
+                sizesAttr(memory.strides));
+}
+
+void BufferTable::readFrom(Value value, Value buffer) {
   auto op = buffer.getDefiningOp<ir::BufferOp>();
-  reshaped[value] = {
-      op.getKind(), static_cast<int64_t>(op.getMemory()), {}, {}};
+  readInstead[value] = {
+      op.getKind(), static_cast<int64_t>(op.getMemory()), {}, {}, {}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -174,12 +194,12 @@ Value BufferTable::of(Value value, StringRef dtype) {
   Memory memory = memoryOf(value);
   if (dtype.empty())
     dtype = dtypeOf(value);
-  auto kept = reshaped.find(bytes);
-  if (kept != reshaped.end() && (bytes != value || dtype != dtypeOf(value)))
+  auto kept = readInstead.find(bytes);
+  if (kept != readInstead.end() &&
+      (bytes != value || dtype != dtypeOf(value) || memory.strides))
     memory = kept->second;
-  const Place *place = placement.find(bytes);
   return create(memory, value.getLoc(), dtype, shapeOf(value),
-                place ? sizesAttr(place->strides) : ArrayAttr());
+                sizesAttr(memory.strides));
 }
 
 Value BufferTable::ofOutput(unsigned number, Value value) {

@@ -41,14 +41,25 @@ public:
   /// Lets a kernel's result overwrite an input of the kernel of the same size
   /// in bytes. False if the input's memory is not in the arena.
   bool placeOver(mlir::Value result, mlir::Value input);
+  /// Lets a call's new value lie where the old one lies, whatever memory it is.
+  void placeInPlace(mlir::Value newValue, mlir::Value old);
+  /// Gives a call's new value other memory, with the strides of the old one.
+  void placeApart(mlir::Value newValue, mlir::Value old);
+  /// The memory of a call's new value, in the layout that the operator writes.
+  mlir::Value ofNewValue(mlir::Value newValue);
+  /// Whether the operator writes the new value with strides.
+  bool isStrided(mlir::Value newValue) {
+    return static_cast<bool>(memoryOf(newValue).strides);
+  }
   /// The buffer of a tensor: its memory, with its shape and dtype.
   mlir::Value of(mlir::Value value, llvm::StringRef dtype = {});
   mlir::Value ofInput(unsigned argument);
   mlir::Value ofOutput(unsigned number, mlir::Value value);
   /// A new buffer in the arena, for a copy of `source`.
   mlir::Value copyOf(mlir::Value source, mlir::Location loc);
-  /// From now on, reshapes of `value` read the bytes of this buffer.
-  void reshapeFrom(mlir::Value value, mlir::Value buffer);
+  /// From now on, other shapes and dtypes of `value` read the bytes of this
+  /// buffer, and `value` itself does where it has strides.
+  void readFrom(mlir::Value value, mlir::Value buffer);
 
   /// True after a caller asked for a size that is no arithmetic on sizes of
   /// inputs. The diagnostic has been reported.
@@ -58,8 +69,9 @@ private:
   struct Memory {
     llvm::StringRef kind;
     int64_t number = 0;
-    std::optional<int64_t> index; // of an input or output
-    mlir::StringAttr name;        // of a constant
+    std::optional<int64_t> index;    // of an input or output
+    mlir::StringAttr name;           // of a constant
+    mlir::DenseI64ArrayAttr strides; // null: contiguous
   };
 
   Memory newMemory(llvm::StringRef kind, std::optional<int64_t> index = {},
@@ -84,7 +96,7 @@ private:
   bool failedSizes = false;
 
   llvm::DenseMap<mlir::Value, Memory> memories;
-  llvm::DenseMap<mlir::Value, Memory> reshaped;
+  llvm::DenseMap<mlir::Value, Memory> readInstead;
   llvm::DenseMap<
       std::tuple<int64_t, mlir::Attribute, mlir::Attribute, mlir::Attribute>,
       mlir::Value>

@@ -23,8 +23,8 @@ class ProgramBuilder {
 public:
   explicit ProgramBuilder(func::FuncOp main)
       : main(main), module(main->getParentOfType<ModuleOp>()), sizes(main),
-        placement(main), buffers(main, sizes, placement), b(main.getContext()) {
-  }
+        overwrites(main), placement(main, overwrites),
+        buffers(main, sizes, placement), b(main.getContext()) {}
 
   LogicalResult build();
 
@@ -38,6 +38,7 @@ private:
   func::FuncOp main;
   ModuleOp module;
   SizeTable sizes;
+  Overwrites overwrites;
   Placement placement;
   BufferTable buffers;
   OpBuilder b;
@@ -115,7 +116,7 @@ LogicalResult ProgramBuilder::buildOutput(unsigned number, Value value) {
   } else if (argument && !constantName(main, argument.getArgNumber())) {
     kind = "alias";
     input = b.getI64IntegerAttr(buffers.inputNumber(argument.getArgNumber()));
-  } else if (value.getDefiningOp<ir::AtenOp>() &&
+  } else if (value.getDefiningOp<ir::AtenOp>() && ir::memoryNumber(value) < 0 &&
              !llvm::is_contained(placement.copies(), number)) {
     kind = "external";
     buffer = buffers.of(value);
@@ -150,7 +151,7 @@ LogicalResult ProgramBuilder::buildStreams() {
   ir::StreamOp initialize = add("load", b.getUnitAttr());
   ir::StreamOp stream = add("main", UnitAttr());
   buffers.declareBefore(initialize);
-  if (failed(CommandBuilder(main, sizes, placement, buffers)
+  if (failed(CommandBuilder(main, sizes, overwrites, placement, buffers)
                  .build(initialize, stream)) ||
       failed(buildOutputs()))
     return failure();

@@ -14,9 +14,11 @@ namespace anabranch {
 namespace schedule {
 
 CommandBuilder::CommandBuilder(func::FuncOp main, SizeTable &sizes,
+                               const Overwrites &overwrites,
                                const Placement &placement, BufferTable &buffers)
-    : main(main), sizes(sizes), placement(placement), buffers(buffers),
-      kernels(main->getParentOfType<ModuleOp>()), b(main.getContext()) {}
+    : main(main), sizes(sizes), overwrites(overwrites), placement(placement),
+      buffers(buffers), kernels(main->getParentOfType<ModuleOp>()),
+      b(main.getContext()) {}
 
 //===----------------------------------------------------------------------===//
 // Launches
@@ -118,6 +120,15 @@ Attribute CommandBuilder::argumentOf(ir::AtenOp call, Attribute argument) {
     }
     return b.getArrayAttr(elements);
   }
+  if (auto written = dyn_cast<DictionaryAttr>(argument)) {
+    NamedAttrList entries;
+    for (NamedAttribute entry : written) {
+      entries.set(entry.getName(), argumentOf(call, entry.getValue()));
+      if (!entries.get(entry.getName()))
+        return {};
+    }
+    return entries.getDictionary(b.getContext());
+  }
   auto ref = dyn_cast<ir::OperandRefAttr>(argument);
   if (!ref)
     return argument;
@@ -160,31 +171,54 @@ static bool isReinterpreted(OpResult result) {
   return llvm::any_of(result.getUses(), readsAnother);
 }
 
-/// A call's result has one shape and one dtype in the program, because its
-/// memory is known only at run time. Reshapes, and readers that take its bytes
-/// for another dtype, read a copy.
+/// Whether a reader cannot take the memory of a call's result as it is. The
+/// memory of a returned value is known only at run time, so it has one shape
+/// and one dtype in the program. Kernels read new values as contiguous.
+bool CommandBuilder::isReadOtherwise(OpResult result) {
+  if (ir::memoryNumber(result) < 0)
+    return llvm::any_of(result.getUsers(), isReshape) ||
+           isReinterpreted(result);
+  return buffers.isStrided(result) &&
+         llvm::any_of(result.getUsers(), [](Operation *user) {
+           return isReshape(user) || isa<ir::DispatchOp>(user);
+         });
+}
+
 void CommandBuilder::keepForOthers(OpResult result, Value buffer) {
-  if (llvm::none_of(result.getUsers(), isReshape) && !isReinterpreted(result))
+  if (!isReadOtherwise(result))
     return;
   Value kept = buffers.copyOf(buffer, result.getLoc());
   copy(result, buffer, kept);
-  buffers.reshapeFrom(result, kept);
+  buffers.readFrom(result, kept);
 }
 
-LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
-  reads.clear();
-  writes.clear();
-  SmallVector<Attribute> names, arguments;
-  for (NamedAttribute argument : call.getArgs()) {
-    names.push_back(argument.getName());
-    arguments.push_back(argumentOf(call, argument.getValue()));
-    if (!arguments.back())
-      return failure();
+/// Gives each memory that the operator writes its place. If the old value is
+/// needed elsewhere, the memory is a copy.
+void CommandBuilder::prepareWrites(ir::AtenOp call) {
+  for (OpResult value : ir::newValues(call)) {
+    Value old = ir::oldValue(value);
+    if (!old)
+      buffers.place(value, "arena");
+    else if (overwrites.isInPlace(value))
+      buffers.placeInPlace(value, old);
+    else
+      buffers.placeApart(value, old);
+    Value memory = buffers.ofNewValue(value);
+    if (old && !overwrites.isInPlace(value))
+      copy(call.getLoc(), call,
+           buffers.of(old, memory.getDefiningOp<ir::BufferOp>().getDtype()),
+           memory);
+    if (old)
+      reads.push_back(memory);
+    writes.push_back(memory);
   }
+}
+
+/// The buffers of what the operator returns: for each value its number among
+/// the writes, or -1.
+SmallVector<int64_t> CommandBuilder::placeReturned(ir::AtenOp call) {
   SmallVector<int64_t> wanted;
-  for (OpResult result : call.getResults()) {
-    if (!isa<RankedTensorType>(result.getType()))
-      return call.emitOpError("returns a value that is no tensor");
+  for (OpResult result : ir::returnedValues(call)) {
     // PyTorch may leave a result without readers undefined, such as a
     // gradient.
     if (result.use_empty()) {
@@ -195,6 +229,33 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
     wanted.push_back(writes.size());
     writes.push_back(buffers.of(result));
   }
+  return wanted;
+}
+
+LogicalResult
+CommandBuilder::buildArguments(ir::AtenOp call,
+                               SmallVectorImpl<Attribute> &names,
+                               SmallVectorImpl<Attribute> &arguments) {
+  for (NamedAttribute argument : call.getArgs()) {
+    names.push_back(argument.getName());
+    arguments.push_back(argumentOf(call, argument.getValue()));
+    if (!arguments.back())
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
+  reads.clear();
+  writes.clear();
+  for (Type type : call.getResultTypes())
+    if (!isa<RankedTensorType>(type))
+      return call.emitOpError("returns a value that is no tensor");
+  prepareWrites(call);
+  SmallVector<Attribute> names, arguments;
+  if (failed(buildArguments(call, names, arguments)))
+    return failure();
+  SmallVector<int64_t> wanted = placeReturned(call);
   if (buffers.failed())
     return failure();
   b.setInsertionPointToEnd(&stream.getBody().front());
@@ -203,9 +264,11 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
       b.getArrayAttr(arguments), b.getDenseI64ArrayAttr(wanted),
       call.getOrderedAttr());
   ir::copyOrder(call, made);
-  for (auto [result, number] : llvm::zip(call.getResults(), wanted))
+  for (auto [result, number] : llvm::zip(ir::returnedValues(call), wanted))
     if (number >= 0)
-      keepForOthers(result, writes[number]);
+      keepForOthers(result, made.getWrites()[number]);
+  for (auto [value, memory] : llvm::zip(ir::newValues(call), made.getWrites()))
+    keepForOthers(value, memory);
   return success(!buffers.failed());
 }
 
@@ -215,10 +278,16 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
 
 /// Copies a tensor of @main, on the stream of the command that makes it.
 void CommandBuilder::copy(Value value, Value source, Value destination) {
+  copy(value.getLoc(), lookThroughReshapes(value).getDefiningOp(), source,
+       destination);
+}
+
+void CommandBuilder::copy(Location loc, Operation *streamOf, Value source,
+                          Value destination) {
   b.setInsertionPointToEnd(&stream.getBody().front());
-  auto made = b.create<ir::CopyOp>(value.getLoc(), source, destination);
-  if (Operation *maker = lookThroughReshapes(value).getDefiningOp())
-    ir::setScope(made, ir::scopeOf(maker));
+  auto made = b.create<ir::CopyOp>(loc, source, destination);
+  if (streamOf)
+    ir::setScope(made, ir::scopeOf(streamOf));
 }
 
 /// Copies a result of @main to the memory that the caller gives.
@@ -236,6 +305,14 @@ LogicalResult CommandBuilder::buildCopy(unsigned number) {
   return success(!buffers.failed());
 }
 
+/// Keeps a copy of a value that lies in the memory of an input.
+void CommandBuilder::keepValue(unsigned number, Value value) {
+  Value source = buffers.of(value);
+  Value kept = buffers.copyOf(source, value.getLoc());
+  copy(value, source, kept);
+  keptValues[number] = kept;
+}
+
 /// Copies of arguments come first, while an argument that the program updates
 /// has its old value. Such a copy is kept until it is written into another
 /// input at the end.
@@ -251,12 +328,32 @@ CommandBuilder::buildEarlyCopies(SmallVectorImpl<unsigned> &late) {
         return failure();
     } else {
       late.push_back(number);
-      Value source = buffers.of(value);
-      Value kept = buffers.copyOf(source, value.getLoc());
-      copy(value, source, kept);
-      keptValues[number] = kept;
+      keepValue(number, value);
     }
   }
+  return success();
+}
+
+/// Copies at the end. Values that an operator left in the memory of an input
+/// are read before the inputs get their last values.
+LogicalResult CommandBuilder::buildLateCopies(ArrayRef<unsigned> late) {
+  Operation *terminator = main.getBody().front().getTerminator();
+  SmallVector<unsigned> last;
+  for (unsigned number : late) {
+    Value value = terminator->getOperand(number);
+    bool liesInInput = isa<BlockArgument>(overwrites.firstIn(value));
+    bool toInput =
+        static_cast<bool>(main.getResultAttr(number, "anabranch.writes"));
+    if (toInput && liesInInput && !keptValues.count(number))
+      keepValue(number, value);
+    if (toInput)
+      last.push_back(number);
+    else if (failed(buildCopy(number)))
+      return failure();
+  }
+  for (unsigned number : last)
+    if (failed(buildCopy(number)))
+      return failure();
   return success();
 }
 
@@ -280,10 +377,7 @@ LogicalResult CommandBuilder::build(ir::StreamOp initialize,
       b.clone(op);
     }
   }
-  for (unsigned number : late)
-    if (failed(buildCopy(number)))
-      return failure();
-  return success();
+  return buildLateCopies(late);
 }
 
 } // namespace schedule

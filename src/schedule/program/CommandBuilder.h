@@ -17,7 +17,8 @@ namespace schedule {
 class CommandBuilder {
 public:
   CommandBuilder(mlir::func::FuncOp main, SizeTable &sizes,
-                 const Placement &placement, BufferTable &buffers);
+                 const Overwrites &overwrites, const Placement &placement,
+                 BufferTable &buffers);
 
   mlir::LogicalResult build(ir::StreamOp initialize, ir::StreamOp stream);
 
@@ -31,21 +32,32 @@ private:
   mlir::LogicalResult buildCall(ir::AtenOp call);
   bool isFoldedToStrided(ir::AtenOp call, unsigned operand);
   mlir::Attribute argumentOf(ir::AtenOp call, mlir::Attribute argument);
+  void prepareWrites(ir::AtenOp call);
+  llvm::SmallVector<int64_t> placeReturned(ir::AtenOp call);
+  mlir::LogicalResult
+  buildArguments(ir::AtenOp call, llvm::SmallVectorImpl<mlir::Attribute> &names,
+                 llvm::SmallVectorImpl<mlir::Attribute> &arguments);
+  bool isReadOtherwise(mlir::OpResult result);
   void keepForOthers(mlir::OpResult result, mlir::Value buffer);
 
   mlir::LogicalResult buildEarlyCopies(llvm::SmallVectorImpl<unsigned> &late);
+  mlir::LogicalResult buildLateCopies(llvm::ArrayRef<unsigned> late);
   mlir::LogicalResult buildCopy(unsigned number);
+  void keepValue(unsigned number, mlir::Value value);
   void copy(mlir::Value value, mlir::Value source, mlir::Value destination);
+  void copy(mlir::Location loc, mlir::Operation *streamOf, mlir::Value source,
+            mlir::Value destination);
 
   mlir::func::FuncOp main;
   SizeTable &sizes;
+  const Overwrites &overwrites;
   const Placement &placement;
   BufferTable &buffers;
   KernelTable kernels;
   mlir::OpBuilder b;
   ir::StreamOp initialize, stream;
-  /// Old values of inputs, which the program writes into other inputs at the
-  /// end. The key is the result.
+  /// Values in the memory of inputs, which the program writes into other inputs
+  /// at the end. The key is the result.
   llvm::DenseMap<unsigned, mlir::Value> keptValues;
 
   // The command that is being built.

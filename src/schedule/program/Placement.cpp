@@ -13,7 +13,8 @@ using namespace mlir;
 namespace anabranch {
 namespace schedule {
 
-Placement::Placement(func::FuncOp main) : main(main) {
+Placement::Placement(func::FuncOp main, const Overwrites &overwrites)
+    : main(main), overwrites(overwrites) {
   Operation *terminator = main.getBody().front().getTerminator();
   auto writesOf = [&](unsigned i) {
     return main.getResultAttrOfType<IntegerAttr>(i, "anabranch.writes");
@@ -40,10 +41,11 @@ static ir::DispatchOp runDispatchOf(Value value) {
 /// strides of an operand, and the program passes contiguous operands where
 /// PyTorch's are often views.
 static bool isHandedOver(func::FuncOp main, unsigned number, Value value) {
-  return value.getDefiningOp<ir::AtenOp>() &&
+  return value.getDefiningOp<ir::AtenOp>() && ir::memoryNumber(value) < 0 &&
          dtypeOfCall(cast<OpResult>(value)) == dtypeOfOutput(main, number) &&
-         llvm::hasSingleElement(
-             llvm::make_filter_range(value.getUses(), [](OpOperand &use) {
+         llvm::hasSingleElement(llvm::make_filter_range(
+             value.getUses(),
+             [](OpOperand &use) {
                return use.getOwner()->hasTrait<OpTrait::IsTerminator>();
              }));
 }
@@ -94,12 +96,14 @@ void Placement::placeOutput(unsigned number, Value value) {
     strides = {};
   if (!strides && isHandedOver(main, number, value))
     return;
-  Value bytes = lookThroughReshapes(value);
+  Value bytes = overwrites.firstIn(value);
   ir::DispatchOp dispatch = runDispatchOf(bytes);
   DenseI64ArrayAttr written;
-  if (strides && dispatch && isLoops(dispatch) && isOnlyReturned(value))
+  if (strides && dispatch && isLoops(dispatch) && isOnlyReturned(value) &&
+      bytes == lookThroughReshapes(value))
     written = stridesBeforeReshapes(value, strides, bytes);
-  if (!dispatch || places.count(bytes) || (strides && !written)) {
+  bool isMade = dispatch || ir::memoryNumber(bytes) >= 0;
+  if (!isMade || places.count(bytes) || (strides && !written)) {
     copied.push_back(number);
     return;
   }
@@ -110,61 +114,51 @@ void Placement::placeOutput(unsigned number, Value value) {
 // Writing in place
 //===----------------------------------------------------------------------===//
 
-/// Whether no operator reads the argument's old value after the writer.
-bool Placement::isLastUse(BlockArgument argument, Operation *writer) const {
-  SmallVector<Value> work{argument};
-  while (!work.empty())
-    for (Operation *user : work.pop_back_val().getUsers()) {
-      if (isReshape(user))
-        work.push_back(user->getResult(0));
-      else if (user->hasTrait<OpTrait::IsTerminator>())
-        continue; // the caller sees the new value
-      else if (writer->isBeforeInBlock(user))
-        return false;
-    }
-  return true;
-}
-
 void Placement::placeMutation(unsigned number, Value value,
                               unsigned argumentNumber) {
   BlockArgument argument = main.getArgument(argumentNumber);
-  if (value == argument)
-    return; // unchanged
+  Value first = overwrites.firstIn(value);
+  if (value == argument || (first == argument && ir::memoryNumber(value) >= 0))
+    return; // unchanged, or written in place
   auto refuse = [&](const Twine &reason) {
     ir::explainRefusal(value.getLoc(), "written in place", reason);
     copied.push_back(number);
   };
-  ir::DispatchOp dispatch = runDispatchOf(value);
+  if (ir::memoryNumber(value) < 0)
+    first = value; // the view of a kernel's result is no kernel's result
+  ir::DispatchOp dispatch = runDispatchOf(first);
   if (!dispatch)
     return refuse("no kernel makes the new value");
-  if (places.count(value))
+  if (places.count(first))
     return refuse("another result is the same value");
   DenseI64ArrayAttr strides = stridesOfArgument(main, argumentNumber);
   if (strides && !isLoops(dispatch))
     return refuse("this kind of kernel writes contiguous tensors only");
-  if (strides && !value.hasOneUse())
+  if (strides && (first != value || !value.hasOneUse()))
     return refuse("other kernels read the new value as contiguous");
   if (main.getArgAttr(argumentNumber, "anabranch.copy_in"))
     return refuse("the caller hands in a copy");
-  if (!isLastUse(argument, dispatch))
+  if (!overwrites.isLastUse(argument, dispatch))
     return refuse("the old value is read later");
 
   int64_t inPlace = -1;
   unsigned uses = 0;
   for (auto [i, input] : llvm::enumerate(dispatch.getInputs())) {
-    if (lookThroughReshapes(input) != argument)
+    Value bytes = lookThroughReshapes(input);
+    // Kernels read a contiguous copy of what an operator wrote with strides.
+    if (overwrites.firstIn(bytes) != argument || (strides && bytes != argument))
       continue;
     ++uses;
-    inPlace = input == argument ? static_cast<int64_t>(i) : -1;
+    inPlace = input == bytes ? static_cast<int64_t>(i) : -1;
   }
   if (uses > 1 || (uses == 1 && inPlace < 0))
     return refuse("the kernel reads the old value in several ways");
   if (uses == 1) {
-    unsigned result = cast<OpResult>(value).getResultNumber();
+    unsigned result = cast<OpResult>(first).getResultNumber();
     if (!mayOverwrite(dispatch, inPlace, result))
       return refuse("the kernel reads the old value at other positions");
   }
-  places[value] = {Place::Input, argumentNumber, strides, inPlace};
+  places[first] = {Place::Input, argumentNumber, strides, inPlace};
 }
 
 } // namespace schedule

@@ -1,21 +1,20 @@
 //===- Placement.h - where results of @main are written ---------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decides, before any command exists, which kernels write straight into an
-// output or into an updated input. It also lists the results that need a copy
-// instead.
+// Decides, before any command exists, which kernels and operators write
+// straight into an output or into an updated input. It also lists the results
+// that need a copy instead.
 
 #ifndef ANABRANCH_SCHEDULE_PROGRAM_PLACEMENT_H
 #define ANABRANCH_SCHEDULE_PROGRAM_PLACEMENT_H
 
-#include "ir/Anabranch.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "schedule/program/Overwrites.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace anabranch {
 namespace schedule {
 
-/// The memory of the caller that a kernel's result is written to.
+/// The memory of the caller that a result is written to.
 struct Place {
   enum Kind { Output, Input } kind;
   int64_t index;                   ///< result of @main, argument of @main
@@ -25,7 +24,7 @@ struct Place {
 
 class Placement {
 public:
-  explicit Placement(mlir::func::FuncOp main);
+  Placement(mlir::func::FuncOp main, const Overwrites &overwrites);
 
   /// Null when the value is not placed.
   const Place *find(mlir::Value value) const {
@@ -39,9 +38,9 @@ public:
 private:
   void placeOutput(unsigned number, mlir::Value value);
   void placeMutation(unsigned number, mlir::Value value, unsigned argument);
-  bool isLastUse(mlir::BlockArgument argument, mlir::Operation *writer) const;
 
   mlir::func::FuncOp main;
+  const Overwrites &overwrites;
   llvm::DenseMap<mlir::Value, Place> places;
   llvm::SmallVector<unsigned> copied;
 };

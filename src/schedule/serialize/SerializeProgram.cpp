@@ -6,6 +6,7 @@
 #include "anabranch/KernelABI.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
+#include "ir/WritingCall.h"
 #include "schedule/cost/Work.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/program/KernelTable.h"
@@ -268,6 +269,22 @@ private:
     return success();
   }
 
+  /// An argument that the operator writes (ir/WritingCall.h).
+  void setWritten(ir::CallOp call, DictionaryAttr value,
+                  package::ArgumentT &argument) {
+    argument.kind = package::ArgKind::Tensor;
+    argument.written = true;
+    argument.buffer =
+        numbers.lookup(call.getWrites()[ir::writtenNumber(value)]);
+    auto sizes = value.getAs<ArrayAttr>(ir::viewSizes);
+    if (!sizes)
+      return;
+    argument.view = std::make_unique<package::ViewT>();
+    argument.view->offset = toSizePtr(value.get(ir::viewOffset));
+    argument.view->shape = toSizes(sizes);
+    argument.view->strides = toSizes(value.getAs<ArrayAttr>(ir::viewStrides));
+  }
+
   LogicalResult setArgument(ir::CallOp call, Attribute value,
                             package::ArgumentT &argument) {
     using package::ArgKind;
@@ -283,6 +300,8 @@ private:
     } else if (auto ref = dyn_cast<ir::OperandRefAttr>(value)) {
       argument.kind = ArgKind::Tensor;
       argument.buffer = numbers.lookup(call.getReads()[ref.getIndex()]);
+    } else if (auto written = dyn_cast<DictionaryAttr>(value)) {
+      setWritten(call, written, argument);
     } else if (auto flag = dyn_cast<BoolAttr>(value)) {
       argument.kind = ArgKind::Bool;
       argument.bool_value = flag.getValue();

@@ -14,7 +14,7 @@ from anabranch import Config
 def parts() -> dict:
     """The report of a graph that was compiled in parts."""
     report = anabranch.last_report()
-    assert report is not None and "parts" in report, report
+    assert report is not None and "outside" in report, report
     return report
 
 

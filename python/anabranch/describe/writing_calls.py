@@ -1,0 +1,170 @@
+"""Describes calls of operators that write their arguments.
+
+An operator gets its memories as eager PyTorch lays them out. The program lays out a
+tensor row by row, except for an input with strides of its own. So a memory with other
+strides has its dimensions permuted before the call, and permuted back behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch.fx import Node
+
+from ..location import location
+from .arguments import Arguments, Spelled
+from .auto_functionalized import Memory, Place, WritingCall, WrittenArgument
+from .inputs import Inputs
+from .symbols import Unsupported, integer
+from .tensors import describe, foreign_strides, memory_order
+
+# The dimensions of a memory, slowest first. None: it is as the program lays it out.
+Order = list[int] | None
+
+
+class WritingCalls:
+    """Adds nodes for the calls to `nodes`."""
+
+    def __init__(
+        self, inputs: Inputs, arguments: Arguments, nodes: list[dict[str, Any]]
+    ) -> None:
+        self._inputs = inputs
+        self._arguments = arguments
+        self._nodes = nodes
+        # of nodes that are lists: how the description refers to each item
+        self._items: dict[Node, list[Any]] = {}
+
+    def add(self, node: Node, name: str, call: WritingCall) -> dict[str, Any]:
+        """Describes the call as a node of the operator `name`. Returns its entry."""
+        orders = [self._order(memory) for memory in call.memories]
+        writes = [
+            self._old(node, number, memory, order)
+            for number, (memory, order) in enumerate(zip(call.memories, orders))
+        ]
+        results = [describe(value) for value in call.returned]
+        for memory, order in zip(call.memories, orders):
+            results.append(_permuted(describe(memory.value), order))
+        spelled = {
+            key: _spelled(value, call, orders) for key, value in call.arguments.items()
+        }
+        entry = {
+            "name": node.name,
+            "op": name,
+            "args": self._arguments.of_values(node, call.operator, spelled),
+            "results": results,
+            "writes": writes,
+            "ordered": True,
+            "loc": location(node),
+        }
+        self._nodes.append(entry)
+        self._refer(node, call, orders)
+        return entry
+
+    def take_item(self, node: Node, source: Node, index: Any) -> bool:
+        """Resolves an item of what a call returns. False: `source` is no such list."""
+        if source not in self._items:
+            return False
+        item = self._items[source][index]
+        if isinstance(item, list):
+            self._items[node] = item
+        elif item is not None:
+            self._arguments.set_reference(node, item)
+        elif node.users and node.meta.get("val") is not None:
+            raise Unsupported(f"{node.name} is a view that an operator returns")
+        return True
+
+    def _order(self, memory: Memory) -> Order:
+        value, old = memory.value, memory.old
+        strides = foreign_strides(value)
+        if strides is None or (old is not None and self._inputs.has_layout(old.name)):
+            return None
+        order = memory_order(value.shape, value.stride())
+        if order is None:
+            raise Unsupported("a write to a tensor with gaps, or which overlaps itself")
+        return order
+
+    def _old(self, node: Node, number: int, memory: Memory, order: Order) -> Any:
+        """The reference to the memory's value before the call."""
+        if memory.old is None:
+            return None
+        reference = self._arguments.reference(memory.old)
+        if order is None:
+            return reference
+        name = f"{node.name}_memory{number}"
+        self._permute(node, name, reference, order, describe(memory.value))
+        return {"ref": name}
+
+    def _refer(self, node: Node, call: WritingCall, orders: Sequence[Order]) -> None:
+        """Finds the reference to each item of what the node returns."""
+        memories: list[dict[str, Any]] = []
+        for number, (memory, order) in enumerate(zip(call.memories, orders)):
+            reference = {"ref": node.name, "result": len(call.returned) + number}
+            if order is not None:
+                name = f"{node.name}_value{number}"
+                back = [order.index(dim) for dim in range(len(order))]
+                result = _permuted(describe(memory.value), order)
+                self._permute(node, name, reference, back, result)
+                reference = {"ref": name}
+            memories.append(reference)
+
+        def refer(place: Place) -> Any:
+            if place is None or isinstance(place, list):
+                return None if place is None else [refer(item) for item in place]
+            if place.memory >= 0:
+                return memories[place.memory]
+            return {"ref": node.name, "result": place.returned}
+
+        self._items[node] = [refer(place) for place in call.places]
+        if not isinstance(node.meta["val"], tuple | list):
+            self._arguments.set_reference(node, self._items[node][0])
+
+    def _permute(
+        self,
+        node: Node,
+        name: str,
+        reference: dict[str, Any],
+        dims: list[int],
+        described: dict[str, Any],
+    ) -> None:
+        self._nodes.append(
+            {
+                "name": name,
+                "op": "aten.permute.default",
+                "args": {"self": reference, "dims": dims},
+                "results": [_permuted(described, dims)],
+                "loc": location(node),
+            }
+        )
+
+
+def _permuted(described: dict[str, Any], order: Order) -> dict[str, Any]:
+    if order is None:
+        return described
+    return described | {"shape": [described["shape"][dim] for dim in order]}
+
+
+def _spelled(value: Any, call: WritingCall, orders: Sequence[Order]) -> Any:
+    """The argument, with spellings in the place of what the operator writes."""
+    if isinstance(value, list):
+        return [_spelled(item, call, orders) for item in value]
+    if not isinstance(value, WrittenArgument):
+        return value
+    memory = call.memories[value.memory]
+    spelling: dict[str, Any] = {"written": value.memory}
+    sizes: Sequence[Any] = memory.value.shape
+    strides: Sequence[Any] = memory.value.stride()
+    offset: Any = 0
+    if (view := value.view) is not None:
+        sizes, strides, offset = view.sizes, view.strides, view.offset
+        if memory.old is not None:
+            offset = offset - memory.old.meta["val"].storage_offset()
+    elif orders[value.memory] is None:
+        return Spelled(spelling)
+    return Spelled(
+        spelling
+        | {
+            "sizes": [integer(size) for size in sizes],
+            "strides": [integer(stride) for stride in strides],
+            "offset": integer(offset),
+        }
+    )
