@@ -10,12 +10,21 @@ using namespace mlir;
 namespace anabranch {
 namespace ir {
 
-static constexpr NumberList operands{"anabranch.written"};
+static constexpr NumberList operandList{"anabranch.written"};
+static constexpr StringLiteral stridesName = "anabranch.written_strides";
 
-ArrayRef<int64_t> writtenOperands(AtenOp call) { return operands.of(call); }
+ArrayRef<int64_t> writtenOperands(AtenOp call) { return operandList.of(call); }
 
-void setWrittenOperands(Operation *call, ArrayRef<int64_t> numbers) {
-  operands.set(call, numbers);
+void setWritten(Operation *call, ArrayRef<int64_t> operands,
+                ArrayRef<DenseI64ArrayAttr> strides) {
+  operandList.set(call, operands);
+  if (llvm::none_of(strides, [](Attribute attr) { return attr; }))
+    return;
+  Builder builder(call->getContext());
+  SmallVector<Attribute> list;
+  for (DenseI64ArrayAttr attr : strides)
+    list.push_back(attr ? Attribute(attr) : builder.getUnitAttr());
+  call->setAttr(stridesName, builder.getArrayAttr(list));
 }
 
 ResultRange returnedValues(AtenOp call) {
@@ -42,6 +51,15 @@ Value oldValue(Value value) {
   auto call = value.getDefiningOp<AtenOp>();
   int64_t operand = writtenOperands(call)[memory];
   return operand < 0 ? Value() : call.getInputs()[operand];
+}
+
+DenseI64ArrayAttr stridesOfMemory(Value newValue) {
+  int64_t memory = memoryNumber(newValue);
+  auto list =
+      memory < 0
+          ? ArrayAttr()
+          : newValue.getDefiningOp()->getAttrOfType<ArrayAttr>(stridesName);
+  return list ? dyn_cast<DenseI64ArrayAttr>(list[memory]) : DenseI64ArrayAttr();
 }
 
 int64_t writtenNumber(DictionaryAttr argument) {

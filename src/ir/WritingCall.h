@@ -11,9 +11,10 @@
 //
 // `anabranch.written` has the operand of each memory; -1 stands for a memory
 // that holds nothing yet. The argument `{written = 0}` is the first memory, and
-// with `sizes`, `strides` and `offset`, in elements, a view of the memory. The
-// schedule decides whether the new value lies where the old one lay
-// (schedule/program/Overwrites.h).
+// with `sizes`, `strides` and `offset`, in elements, a view of the memory.
+// `anabranch.written_strides` has the strides of each memory, or unit for a
+// memory without gaps, row by row. The schedule decides whether the new value
+// lies where the old one lay (schedule/program/Overwrites.h).
 
 #ifndef ANABRANCH_IR_WRITINGCALL_H
 #define ANABRANCH_IR_WRITINGCALL_H
@@ -29,7 +30,9 @@ constexpr llvm::StringLiteral writtenEntry = "written", viewSizes = "sizes",
 
 /// The operand of each memory that the call writes, or -1.
 llvm::ArrayRef<int64_t> writtenOperands(AtenOp call);
-void setWrittenOperands(mlir::Operation *call, llvm::ArrayRef<int64_t> numbers);
+/// `strides` has those of each memory; null: row by row.
+void setWritten(mlir::Operation *call, llvm::ArrayRef<int64_t> operands,
+                llvm::ArrayRef<mlir::DenseI64ArrayAttr> strides);
 
 /// The results that the operator returns: all but the new values.
 mlir::ResultRange returnedValues(AtenOp call);
@@ -42,6 +45,10 @@ int64_t memoryNumber(mlir::Value value);
 /// The value that a new value replaces. Null if the memory held nothing, or if
 /// `value` is no new value.
 mlir::Value oldValue(mlir::Value value);
+
+/// The strides of the memory of a new value as the operator sees them; null:
+/// row by row.
+mlir::DenseI64ArrayAttr stridesOfMemory(mlir::Value newValue);
 
 /// The memory of an argument that the operator writes.
 int64_t writtenNumber(mlir::DictionaryAttr argument);

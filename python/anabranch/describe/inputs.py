@@ -71,12 +71,10 @@ class Inputs:
             | small_range(value)
         )
 
-    def has_layout(self, name: str) -> bool:
-        """Whether this is an input that the program gets with its strides."""
+    def has_strides(self, name: str) -> bool:
+        """Whether this is an input that the program gets with strides of its own."""
         return any(
-            entry["name"] == name
-            and "constant" not in entry
-            and not self._is_copied(place)
+            entry["name"] == name and "strides" in entry and not self._is_copied(place)
             for place, entry in enumerate(self.entries)
         )
 

@@ -1,11 +1,13 @@
 """Describes calls of operators that write their arguments.
 
-An operator gets its memories as eager PyTorch lays them out. The program lays out a
-tensor row by row, except for an input with strides of its own. So a memory with other
-strides has its dimensions permuted before the call, and permuted back behind it."""
+An operator gets its memories as eager PyTorch lays them out. An input has its strides in
+the program too, and so has what operators write into it. The program lays out all other
+tensors row by row. So a memory with other strides has its dimensions permuted before the
+call, and permuted back behind it."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,8 +20,15 @@ from .inputs import Inputs
 from .symbols import Unsupported, integer
 from .tensors import describe, foreign_strides, memory_order
 
-# The dimensions of a memory, slowest first. None: it is as the program lays it out.
-Order = list[int] | None
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """How a memory is laid out: row by row, unless one of these says something else."""
+
+    # The strides of an input.
+    strides: list[Any] | None = None
+    # The order of the dimensions, slowest first. The program has the memory permuted.
+    order: list[int] | None = None
 
 
 class WritingCalls:
@@ -33,22 +42,24 @@ class WritingCalls:
         self._nodes = nodes
         # of nodes that are lists: how the description refers to each item
         self._items: dict[Node, list[Any]] = {}
+        # names and results of new values that have the strides of an input
+        self._strided: set[tuple[str, int]] = set()
 
     def add(self, node: Node, name: str, call: WritingCall) -> dict[str, Any]:
         """Describes the call as a node of the operator `name`. Returns its entry."""
-        orders = [self._order(memory) for memory in call.memories]
+        layouts = [self._layout(memory) for memory in call.memories]
         writes = [
-            self._old(node, number, memory, order)
-            for number, (memory, order) in enumerate(zip(call.memories, orders))
+            self._old(node, number, memory, layout)
+            for number, (memory, layout) in enumerate(zip(call.memories, layouts))
         ]
         results = [describe(value) for value in call.returned]
-        for memory, order in zip(call.memories, orders):
-            results.append(_permuted(describe(memory.value), order))
+        for memory, layout in zip(call.memories, layouts):
+            results.append(_permuted(describe(memory.value), layout.order))
         spelled = {
-            key: _spelled(value, call, orders) for key, value in call.arguments.items()
+            key: _spelled(value, call, layouts) for key, value in call.arguments.items()
         }
         entry = {
-            "name": node.name,
+            "name": _call_name(node),
             "op": name,
             "args": self._arguments.of_values(node, call.operator, spelled),
             "results": results,
@@ -57,7 +68,7 @@ class WritingCalls:
             "loc": location(node),
         }
         self._nodes.append(entry)
-        self._refer(node, call, orders)
+        self._refer(node, call, layouts)
         return entry
 
     def take_item(self, node: Node, source: Node, index: Any) -> bool:
@@ -73,37 +84,53 @@ class WritingCalls:
             raise Unsupported(f"{node.name} is a view that an operator returns")
         return True
 
-    def _order(self, memory: Memory) -> Order:
-        value, old = memory.value, memory.old
+    def _layout(self, memory: Memory) -> Layout:
+        value = memory.value
         strides = foreign_strides(value)
-        if strides is None or (old is not None and self._inputs.has_layout(old.name)):
-            return None
+        if strides is None:
+            return Layout()
+        if memory.old is not None and self._has_strides(memory.old):
+            return Layout(strides=strides)
         order = memory_order(value.shape, value.stride())
         if order is None:
             raise Unsupported("a write to a tensor with gaps, or which overlaps itself")
-        return order
+        return Layout(order=order)
 
-    def _old(self, node: Node, number: int, memory: Memory, order: Order) -> Any:
+    def _has_strides(self, node: Node) -> bool:
+        """Whether the program has the strides of this tensor."""
+        reference = self._arguments.reference(node)
+        name = reference["ref"]
+        return (
+            self._inputs.has_strides(name)
+            or (name, reference.get("result", 0)) in self._strided
+        )
+
+    def _old(self, node: Node, number: int, memory: Memory, layout: Layout) -> Any:
         """The reference to the memory's value before the call."""
         if memory.old is None:
             return None
         reference = self._arguments.reference(memory.old)
-        if order is None:
+        if layout.strides is not None:
+            return reference | {"strides": layout.strides}
+        if layout.order is None:
             return reference
         name = f"{node.name}_memory{number}"
-        self._permute(node, name, reference, order, describe(memory.value))
+        self._permute(node, name, reference, layout.order, describe(memory.value))
         return {"ref": name}
 
-    def _refer(self, node: Node, call: WritingCall, orders: Sequence[Order]) -> None:
+    def _refer(self, node: Node, call: WritingCall, layouts: Sequence[Layout]) -> None:
         """Finds the reference to each item of what the node returns."""
         memories: list[dict[str, Any]] = []
-        for number, (memory, order) in enumerate(zip(call.memories, orders)):
-            reference = {"ref": node.name, "result": len(call.returned) + number}
-            if order is not None:
+        for number, (memory, layout) in enumerate(zip(call.memories, layouts)):
+            result = len(call.returned) + number
+            reference: dict[str, Any] = {"ref": _call_name(node), "result": result}
+            if layout.strides is not None:
+                self._strided.add((_call_name(node), result))
+            if (order := layout.order) is not None:
                 name = f"{node.name}_value{number}"
                 back = [order.index(dim) for dim in range(len(order))]
-                result = _permuted(describe(memory.value), order)
-                self._permute(node, name, reference, back, result)
+                described = _permuted(describe(memory.value), order)
+                self._permute(node, name, reference, back, described)
                 reference = {"ref": name}
             memories.append(reference)
 
@@ -112,10 +139,10 @@ class WritingCalls:
                 return None if place is None else [refer(item) for item in place]
             if place.memory >= 0:
                 return memories[place.memory]
-            return {"ref": node.name, "result": place.returned}
+            return {"ref": _call_name(node), "result": place.returned}
 
         self._items[node] = [refer(place) for place in call.places]
-        if not isinstance(node.meta["val"], tuple | list):
+        if not _is_list(node):
             self._arguments.set_reference(node, self._items[node][0])
 
     def _permute(
@@ -137,16 +164,25 @@ class WritingCalls:
         )
 
 
-def _permuted(described: dict[str, Any], order: Order) -> dict[str, Any]:
+def _is_list(node: Node) -> bool:
+    return isinstance(node.meta["val"], tuple | list)
+
+
+def _call_name(node: Node) -> str:
+    """The name of the call. If the node is a tensor, its name is that of the tensor."""
+    return node.name if _is_list(node) else f"{node.name}_call"
+
+
+def _permuted(described: dict[str, Any], order: list[int] | None) -> dict[str, Any]:
     if order is None:
         return described
     return described | {"shape": [described["shape"][dim] for dim in order]}
 
 
-def _spelled(value: Any, call: WritingCall, orders: Sequence[Order]) -> Any:
+def _spelled(value: Any, call: WritingCall, layouts: Sequence[Layout]) -> Any:
     """The argument, with spellings in the place of what the operator writes."""
     if isinstance(value, list):
-        return [_spelled(item, call, orders) for item in value]
+        return [_spelled(item, call, layouts) for item in value]
     if not isinstance(value, WrittenArgument):
         return value
     memory = call.memories[value.memory]
@@ -158,7 +194,7 @@ def _spelled(value: Any, call: WritingCall, orders: Sequence[Order]) -> Any:
         sizes, strides, offset = view.sizes, view.strides, view.offset
         if memory.old is not None:
             offset = offset - memory.old.meta["val"].storage_offset()
-    elif orders[value.memory] is None:
+    elif layouts[value.memory].order is None:
         return Spelled(spelling)
     return Spelled(
         spelling

@@ -86,14 +86,17 @@ FailureOr<Attribute> NodeReader::writtenArgument(const json::Object &arg) {
 
 /// The values that the memories hold which the operator writes, each an
 /// operand.
-LogicalResult NodeReader::readWrites(const json::Object &node,
-                                     SmallVectorImpl<int64_t> &written) {
+LogicalResult
+NodeReader::readWrites(const json::Object &node,
+                       SmallVectorImpl<int64_t> &written,
+                       SmallVectorImpl<DenseI64ArrayAttr> &strides) {
   const json::Array *writes = node.getArray("writes");
   if (!writes)
     return success();
   for (const json::Value &old : *writes) {
     if (old.kind() == json::Value::Null) {
       written.push_back(-1);
+      strides.emplace_back();
       continue;
     }
     const json::Object *object = old.getAsObject();
@@ -103,6 +106,13 @@ LogicalResult NodeReader::readWrites(const json::Object &node,
     if (failed(value))
       return failure();
     written.push_back(cast<ir::OperandRefAttr>(operandFor(*value)).getIndex());
+    auto type = dyn_cast<RankedTensorType>(value->getType());
+    if (!type)
+      return in.error() << "'writes' must hold tensors";
+    FailureOr<DenseI64ArrayAttr> steps = in.strides(*object, type.getRank());
+    if (failed(steps))
+      return failure();
+    strides.push_back(*steps);
   }
   return success();
 }
@@ -284,7 +294,9 @@ LogicalResult NodeReader::read(const json::Object &node) {
   OperationState state(in.loc, ir::AtenOp::getOperationName());
   SmallVector<Value> dims;
   SmallVector<int64_t> unsignedResults, unsignedOperands, written;
-  if (failed(readArguments(node, state)) || failed(readWrites(node, written)) ||
+  SmallVector<DenseI64ArrayAttr> writtenStrides;
+  if (failed(readArguments(node, state)) ||
+      failed(readWrites(node, written, writtenStrides)) ||
       failed(readResults(node, state, dims, unsignedResults)))
     return failure();
   for (auto [index, operand] : llvm::enumerate(operands))
@@ -304,7 +316,7 @@ LogicalResult NodeReader::read(const json::Object &node) {
       in.builder.getDenseI32ArrayAttr({static_cast<int32_t>(operands.size()),
                                        static_cast<int32_t>(dims.size())}));
   Operation *call = in.builder.create(state);
-  ir::setWrittenOperands(call, written);
+  ir::setWritten(call, written, writtenStrides);
   SmallVector<Value> made(call->getResults());
   for (auto [result, item] : llvm::zip(made, *node.getArray("results")))
     values.setDType(result, *item.getAsObject()->getString("dtype"));

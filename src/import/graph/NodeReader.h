@@ -36,8 +36,10 @@ private:
   mlir::FailureOr<mlir::Attribute> sizesFor(const llvm::json::Array &list);
   mlir::FailureOr<mlir::Attribute>
   writtenArgument(const llvm::json::Object &arg);
-  mlir::LogicalResult readWrites(const llvm::json::Object &node,
-                                 mlir::SmallVectorImpl<int64_t> &written);
+  mlir::LogicalResult
+  readWrites(const llvm::json::Object &node,
+             mlir::SmallVectorImpl<int64_t> &written,
+             mlir::SmallVectorImpl<mlir::DenseI64ArrayAttr> &strides);
   mlir::Attribute operandFor(mlir::Value value);
 
   DescriptionPieces &in;

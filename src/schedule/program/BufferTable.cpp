@@ -126,11 +126,9 @@ void BufferTable::placeInPlace(Value newValue, Value old) {
   memories[newValue] = memory;
 }
 
-void BufferTable::placeApart(Value newValue, Value old) {
-  DenseI64ArrayAttr strides = memoryOf(old).strides;
+void BufferTable::placeApart(Value newValue) {
   place(newValue, "arena");
-  if (!placement.find(newValue))
-    memories[newValue].strides = strides;
+  memories[newValue].strides = ir::stridesOfMemory(newValue);
 }
 
 Value BufferTable::ofNewValue(Value newValue) {

@@ -43,8 +43,8 @@ public:
   bool placeOver(mlir::Value result, mlir::Value input);
   /// Lets a call's new value lie where the old one lies, whatever memory it is.
   void placeInPlace(mlir::Value newValue, mlir::Value old);
-  /// Gives a call's new value other memory, with the strides of the old one.
-  void placeApart(mlir::Value newValue, mlir::Value old);
+  /// Gives a call's new value memory of its own.
+  void placeApart(mlir::Value newValue);
   /// The memory of a call's new value, in the layout that the operator writes.
   mlir::Value ofNewValue(mlir::Value newValue);
   /// Whether the operator writes the new value with strides.

@@ -197,12 +197,10 @@ void CommandBuilder::keepForOthers(OpResult result, Value buffer) {
 void CommandBuilder::prepareWrites(ir::AtenOp call) {
   for (OpResult value : ir::newValues(call)) {
     Value old = ir::oldValue(value);
-    if (!old)
-      buffers.place(value, "arena");
-    else if (overwrites.isInPlace(value))
+    if (overwrites.isInPlace(value))
       buffers.placeInPlace(value, old);
     else
-      buffers.placeApart(value, old);
+      buffers.placeApart(value);
     Value memory = buffers.ofNewValue(value);
     if (old && !overwrites.isInPlace(value))
       copy(call.getLoc(), call,

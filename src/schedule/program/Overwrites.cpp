@@ -12,7 +12,7 @@ using namespace mlir;
 namespace anabranch {
 namespace schedule {
 
-Overwrites::Overwrites(func::FuncOp main) {
+Overwrites::Overwrites(func::FuncOp main) : main(main) {
   for (unsigned i = 0; i < main.getNumResults(); ++i)
     if (auto argument =
             main.getResultAttrOfType<IntegerAttr>(i, "anabranch.writes");
@@ -78,10 +78,19 @@ static int64_t countUses(ir::AtenOp call, Value bytes) {
   return uses + llvm::count_if(ir::writtenOperands(call), refersTo);
 }
 
+/// The strides in which a value lies in its memory; null: row by row.
+DenseI64ArrayAttr Overwrites::stridesOf(Value value) const {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return stridesOfArgument(main, argument.getArgNumber());
+  return ir::stridesOfMemory(value);
+}
+
 StringRef Overwrites::refuse(ir::AtenOp call, OpResult newValue) const {
   Value bytes = lookThroughReshapes(ir::oldValue(newValue));
   if (StringRef reason = refuseMemory(bytes); !reason.empty())
     return reason;
+  if (stridesOf(bytes) != ir::stridesOfMemory(newValue))
+    return "the operator sees the value with other strides";
   if (countUses(call, bytes) != 1)
     return "the operator takes the old value twice";
   return isLastUse(bytes, call) ? "" : "the old value is read later";

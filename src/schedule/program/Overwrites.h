@@ -37,8 +37,10 @@ private:
   void decide(ir::AtenOp call, mlir::OpResult newValue);
   /// Why the memory of this value must not be written; empty if it may be.
   llvm::StringRef refuseMemory(mlir::Value old) const;
+  mlir::DenseI64ArrayAttr stridesOf(mlir::Value value) const;
   llvm::StringRef refuse(ir::AtenOp call, mlir::OpResult newValue) const;
 
+  mlir::func::FuncOp main;
   llvm::DenseSet<unsigned> mutated; ///< arguments that the program may write
   llvm::DenseSet<mlir::Value> inPlace;
 };

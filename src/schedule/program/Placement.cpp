@@ -102,7 +102,8 @@ void Placement::placeOutput(unsigned number, Value value) {
   if (strides && dispatch && isLoops(dispatch) && isOnlyReturned(value) &&
       bytes == lookThroughReshapes(value))
     written = stridesBeforeReshapes(value, strides, bytes);
-  bool isMade = dispatch || ir::memoryNumber(bytes) >= 0;
+  bool isMade =
+      dispatch || (ir::memoryNumber(bytes) >= 0 && !ir::stridesOfMemory(bytes));
   if (!isMade || places.count(bytes) || (strides && !written)) {
     copied.push_back(number);
     return;

@@ -8,6 +8,7 @@ import pytest
 import torch
 from checking import assert_equal, check, clone, compiled
 from torch import Tensor
+from torch._higher_order_ops.effects import _EffectType, _register_effectful_op
 
 import anabranch
 
@@ -224,6 +225,83 @@ def test_results_of_other_operators():
     one_program(model, torch.randn(4, 6))
 
 
+class Cached(torch.nn.Module):
+    """Writes a buffer, as a cache of keys is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+        self.register_buffer("cache", torch.zeros(4, 8))
+
+    def forward(self, x):
+        scores = ops.attend(self.linear(x), self.cache, 1)
+        ops.scale(self.cache[2:])
+        return torch.relu(scores) @ self.cache
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+def test_buffers(freeze):
+    with torch.no_grad():
+        one_program(Cached().eval(), torch.randn(3, 8), options={"freeze": freeze})
+
+
+def test_exported(tmp_path):
+    model, x = Cached().eval(), torch.randn(3, 8)
+    with pytest.raises(anabranch.CompileError, match="writes_test::attend") as caught:
+        anabranch.export(model, tmp_path / "p", x)
+    line = Cached.forward.__code__.co_firstlineno + 1
+    assert f"test_writing_operators.py:{line}" in str(caught.value)
+    anabranch.export(model, tmp_path / "p", x, allow_libtorch=True)
+    run, theirs = anabranch.load(tmp_path / "p"), copy.deepcopy(model)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(torch.from_numpy(run(x=x.numpy())), theirs(x))
+
+
+def test_a_method_from_the_cache():
+    model, x = Cached().eval(), torch.randn(3, 8)
+    theirs = copy.deepcopy(model)
+    with torch.no_grad():
+        for _ in range(2):
+            run = anabranch.cache_compile(model.forward)
+            torch.testing.assert_close(run(x), theirs(x))
+            torch.testing.assert_close(model.cache, theirs.cache)
+
+
+def test_streams_and_super_kernels():
+    def model(x, cache):
+        with anabranch.stream("side"):
+            y = torch.relu(x @ x) * 2
+        with anabranch.super_kernel("layer"):
+            z = torch.softmax(x, -1) + 1
+            ops.scale(z)
+            z = z * 2 + cache
+        with anabranch.stream("side"):
+            ops.scale(cache)
+            y = y + cache
+        return y @ z, z
+
+    options = {"streams": "marked", "hazards": "wait"}
+    one_program(model, torch.randn(4, 4), torch.randn(4, 4), options=options)
+
+
+def test_gradients_around():
+    def model(x, weight, state):
+        y = x @ weight
+        ops.scale(state)
+        return (y * state).sum()
+
+    x, weight = torch.randn(3, 4), torch.randn(4, 4, requires_grad=True)
+    state = torch.randn(3, 4)
+    ends = []
+    for run in (model, compiled(model)):
+        one, own = weight.detach().clone().requires_grad_(), state.clone()
+        loss = run(x, one, own)
+        loss.backward()
+        ends.append((loss.detach(), one.grad, own))
+    assert_equal(*ends)
+
+
 def test_an_error_runs_the_operator_once():
     calls = []
 
@@ -241,6 +319,37 @@ def test_an_error_runs_the_operator_once():
     with torch.no_grad(), pytest.raises(ValueError, match="no such row"):
         compiled(model)(torch.randn(3))
     assert calls == [1]
+
+
+def test_effects_keep_their_order():
+    said: list[tuple[int, float]] = []
+
+    @torch.library.custom_op("writes_test::say", mutates_args=())
+    def say(x: Tensor, number: int) -> None:
+        said.append((number, float(x.sum())))
+
+    @torch.library.custom_op("writes_test::note", mutates_args=())
+    def note(x: Tensor, number: int) -> tuple[Tensor, Tensor]:
+        said.append((number, float(x.sum())))
+        return x + 1, x - 1
+
+    say.register_fake(lambda x, number: None)
+    note.register_fake(lambda x, number: (torch.empty_like(x), torch.empty_like(x)))
+    for name in ("say", "note"):
+        _register_effectful_op(f"writes_test::{name}", _EffectType.ORDERED)
+
+    def model(x):
+        y = torch.relu(x)
+        ops.say(y, 1)
+        more, less = ops.note(x, 2)
+        ops.say(x * 3, 3)
+        ops.scale(y)
+        return y + less, more
+
+    one_program(model, torch.arange(4.0))
+    # `one_program` calls both functions twice, in turns.
+    assert [number for number, _ in said] == [1, 2, 3] * 4
+    assert said[:3] == said[3:6]
 
 
 def test_versions_of_arguments():

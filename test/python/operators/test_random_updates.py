@@ -13,10 +13,11 @@ SEED = "2000"
 
 
 @pytest.mark.slow
-def test_random_updates() -> None:
+@pytest.mark.parametrize("kind", [[], ["--operators"]], ids=["updates", "operators"])
+def test_random_updates(kind: list[str]) -> None:
     """Runs in a process of its own, which forks children. A fork of the tests' process
     would lack the OpenMP threads that other tests have started."""
-    command = [random_updates.__file__, "--count", COUNT, "--seed", SEED]
+    command = [random_updates.__file__, "--count", COUNT, "--seed", SEED, *kind]
     done = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, check=False
     )

@@ -4,6 +4,7 @@ processes between pages that fault.
     random_updates.py --count 1000 --seed 7      that many programs
     random_updates.py --seconds 3600             as many as an hour allows
     random_updates.py --strides                  compares strides of results too
+    random_updates.py --operators                calls operators that write
     random_updates.py --cpu avx2                 compiles for fewer instructions
 
 A program is source text, whose lines `random_update_lines.py` makes. It takes
@@ -50,6 +51,7 @@ from random_update_lines import (
     update_text,
     view_text,
 )
+from writing_operators import call_text
 
 from anabranch import anabranch
 
@@ -301,7 +303,8 @@ def small(value: torch.Tensor, most: int = 40) -> bool:
     return bool(value.double().abs().max() <= most)
 
 
-def write_program(seed: int) -> Program:
+def write_program(seed: int, operators: bool = False) -> Program:
+    """`operators`: most updates are calls of operators that write."""
     rng = random.Random(seed)
     dtype = rng.choice(DTYPES)
     arguments = [
@@ -323,7 +326,9 @@ def write_program(seed: int) -> Program:
         elif kind < 0.52:
             writer.reshape(reshape_text(rng, name, writer.tensor(name)))
         else:
-            text = update_text(rng, name, writer.tensor(name), other)
+            calls = operators and rng.random() < 0.7
+            line = call_text if calls else update_text
+            text = line(rng, name, writer.tensor(name), other)
             writer.update(text, name, other)
     chosen = rng.sample(writer.names, min(len(writer.names), rng.randint(1, 3)))
     return Program(
@@ -332,7 +337,10 @@ def write_program(seed: int) -> Program:
         tuple(chosen),
         dynamic=rng.random() < 0.3,
         at_end=rng.random() < 0.7,
-        trained=rng.random() < 0.15 and any(a.dtype in FLOATS for a in arguments),
+        # The operators have no gradient.
+        trained=rng.random() < 0.15
+        and not operators
+        and any(a.dtype in FLOATS for a in arguments),
     )
 
 
@@ -485,24 +493,22 @@ def text_of_run(program: Program, backend: Any = anabranch) -> str:
         return traceback.format_exc()
 
 
-def outcomes(
-    seeds: Iterator[int], strides: bool
-) -> Iterator[tuple[int, tuple[str, str]]]:
+def outcomes(seeds: Iterator[int], kind: Kind) -> Iterator[tuple[int, tuple[str, str]]]:
     """The outcome of the program of each seed, and what went wrong."""
     for first in seeds:
         batch = [first, *itertools.islice(seeds, PROGRAMS_OF_A_CHILD - 1)]
         while batch:
-            told = outcomes_in_child(batch, strides)
+            told = outcomes_in_child(batch, kind)
             yield from zip(batch, told)
             batch = batch[len(told) :]
 
 
-def outcomes_in_child(seeds: Sequence[int], strides: bool) -> list[tuple[str, str]]:
+def outcomes_in_child(seeds: Sequence[int], kind: Kind) -> list[tuple[str, str]]:
     """The outcomes of the first programs, up to one that only we get wrong."""
 
     def tell(pipe: TextIO) -> None:
         for seed in seeds:
-            program = program_of(seed, strides)
+            program = program_of(seed, kind)
             outcome, text = LEFT_OUT, ""
             if program.lines and accepted(program):
                 text = text_of_run(program)
@@ -518,16 +524,25 @@ def outcomes_in_child(seeds: Sequence[int], strides: bool) -> list[tuple[str, st
     return [*told, (WRONG, ended)] if ended else told
 
 
-def program_of(seed: int, strides: bool) -> Program:
-    return dataclasses.replace(write_program(seed), strides=strides)
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What programs are like: the options of the command line."""
+
+    strides: bool = False
+    operators: bool = False
+
+
+def program_of(seed: int, kind: Kind) -> Program:
+    program = write_program(seed, kind.operators)
+    return dataclasses.replace(program, strides=kind.strides)
 
 
 def failures(
-    seeds: Iterator[int], counts: Counter[str], shrink: bool, strides: bool
+    seeds: Iterator[int], counts: Counter[str], shrink: bool, kind: Kind
 ) -> Iterator[tuple[int, str]]:
     """Of programs with these seeds the ones that go wrong, and how."""
-    for seed, (outcome, text) in outcomes(seeds, strides):
-        program = program_of(seed, strides)
+    for seed, (outcome, text) in outcomes(seeds, kind):
+        program = program_of(seed, kind)
         alone = run_in_child(program) if outcome == WRONG else ""
         if alone and not is_wrong(program):
             outcome = TRACE
@@ -549,6 +564,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--strides", action="store_true")
+    parser.add_argument("--operators", action="store_true")
     parser.add_argument(
         "--cpu", default="host", help="a processor that this one can be"
     )
@@ -563,7 +579,7 @@ def main() -> int:
     # Dynamo times each guard after it has emptied the caches: a tenth of all time here.
     torch._dynamo.guards.profile_guard_manager = lambda *arguments: 0.0
     # Children start with PyTorch's tracers imported.
-    text_of_run(program_of(0, strides=False), TRACE)
+    text_of_run(program_of(0, Kind()), TRACE)
     start, ran = time.monotonic(), 0
 
     def seeds() -> Iterator[int]:
@@ -577,7 +593,8 @@ def main() -> int:
             yield options.seed + ran - 1
 
     counts: Counter[str] = Counter()
-    found = failures(seeds(), counts, not options.no_shrink, options.strides)
+    kind = Kind(options.strides, options.operators)
+    found = failures(seeds(), counts, not options.no_shrink, kind)
     for seed, text in found:
         print(f"==== seed {seed}\n{text}\n", flush=True)
     print(
