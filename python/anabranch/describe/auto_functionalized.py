@@ -33,6 +33,14 @@ _EMPTY = (
     "aten::new_empty_strided",
 )
 
+# Operators that copy a tensor with its place in memory, and write slices into the copy.
+_SCATTERS = (
+    "aten::as_strided_scatter",
+    "aten::diagonal_scatter",
+    "aten::select_scatter",
+    "aten::slice_scatter",
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class View:
@@ -120,6 +128,29 @@ def read(node: Node) -> WritingCall:
         [] if not operator._schema.returns else returned,
         [*_returned_places(operator, arguments, len(returned)), *kinds],
     )
+
+
+def storage_offset(node: Node) -> Any:
+    """Where a tensor begins in its memory. Operators that write slices, and those that
+    write their arguments, keep the place of the tensor that they start from; traces of
+    the former lose it."""
+    while (source := _source(node)) is not None:
+        node = source
+    return node.meta["val"].storage_offset()
+
+
+def _source(node: Node) -> Node | None:
+    """The tensor whose memory PyTorch copies to make this one."""
+    target: Any = node.target
+    if getattr(target, "__name__", "") == "getitem":
+        call, number = node.args
+        if isinstance(call, Node) and call.target is auto_functionalized_v2:
+            bases: Any = call.kwargs["_all_bases"]
+            return bases[number - len(call.meta["val"]) + len(bases)] if bases else None
+    if isinstance(target, OpOverload) and target._schema.name in _SCATTERS:
+        source = node.args[0]
+        return source if isinstance(source, Node) else None
+    return None
 
 
 def _value(value: Any) -> Any:

@@ -15,7 +15,13 @@ from torch.fx import Node
 
 from ..location import location
 from .arguments import Arguments, Spelled
-from .auto_functionalized import Memory, Place, WritingCall, WrittenArgument
+from .auto_functionalized import (
+    Memory,
+    Place,
+    WritingCall,
+    WrittenArgument,
+    storage_offset,
+)
 from .inputs import Inputs
 from .symbols import Unsupported, integer
 from .tensors import describe, foreign_strides, memory_order
@@ -193,7 +199,8 @@ def _spelled(value: Any, call: WritingCall, layouts: Sequence[Layout]) -> Any:
     if (view := value.view) is not None:
         sizes, strides, offset = view.sizes, view.strides, view.offset
         if memory.old is not None:
-            offset = offset - memory.old.meta["val"].storage_offset()
+            offset = offset - storage_offset(memory.old)
+        _check_within(sizes, strides, offset, memory.value)
     elif layouts[value.memory].order is None:
         return Spelled(spelling)
     return Spelled(
@@ -204,3 +211,18 @@ def _spelled(value: Any, call: WritingCall, layouts: Sequence[Layout]) -> Any:
             "offset": integer(offset),
         }
     )
+
+
+def _check_within(
+    sizes: Sequence[Any], strides: Sequence[Any], offset: Any, base: Any
+) -> None:
+    """Unsupported: a view of known sizes is not a part of its base."""
+    numbers = (*sizes, *strides, offset, *base.shape, *base.stride())
+    if not all(isinstance(number, int) for number in numbers) or 0 in sizes:
+        return
+
+    def last(shape: Sequence[int], steps: Sequence[int]) -> int:
+        return sum((size - 1) * step for size, step in zip(shape, steps))
+
+    if offset < 0 or offset + last(sizes, strides) > last(base.shape, base.stride()):
+        raise Unsupported("a write to a view that is no part of its tensor")
