@@ -134,9 +134,24 @@ def storage_offset(node: Node) -> Any:
     """Where a tensor begins in its memory. Operators that write slices, and those that
     write their arguments, keep the place of the tensor that they start from; traces of
     the former lose it."""
-    while (source := _source(node)) is not None:
+    offset = node.meta["val"].storage_offset()
+    while True:
+        if (source := _source(node)) is not None:
+            place = source.meta["val"].storage_offset()
+            offset = offset + place - node.meta["val"].storage_offset()
+        elif (source := _viewed(node)) is None:
+            return offset
         node = source
-    return node.meta["val"].storage_offset()
+
+
+def _viewed(node: Node) -> Node | None:
+    """The tensor that this one is a view of."""
+    target: Any = node.target
+    if not isinstance(target, OpOverload) or not node.args:
+        return None
+    is_view = any(value.alias_info is not None for value in target._schema.returns)
+    source = node.args[0]
+    return source if is_view and isinstance(source, Node) else None
 
 
 def _source(node: Node) -> Node | None:

@@ -45,13 +45,13 @@ import other_cpu
 import torch
 from forked import ENDED, in_child
 from random_update_lines import (
+    call_text,
     compute_text,
     reshape_text,
     results_text,
     update_text,
     view_text,
 )
-from writing_operators import call_text
 
 from anabranch import anabranch
 
