@@ -89,6 +89,11 @@ testing::ProgramMaker everything() {
     argument->int_value = std::make_unique<Size>(slot(1));
     call.arguments.push_back(std::move(argument));
   }
+  ArgumentT &tensor = *call.arguments[static_cast<int>(ArgKind::Tensor)];
+  tensor.written = true;
+  tensor.view = std::make_unique<ViewT>();
+  tensor.view->offset = std::make_unique<Size>(fixed(1));
+  tensor.view->shape = tensor.view->strides = {fixed(3)};
   call.results = {made, -1};
   m.push(std::move(call), 1).location = m.location("topk");
   m.otherOutput(OutputKind::External).buffer = made;

@@ -54,6 +54,16 @@ LaunchT &launch(ProgramT &p, int command) {
 }
 CallT &call(ProgramT &p) { return *p.streams[1]->commands[1]->action.AsCall(); }
 
+/// Makes the call's argument a view of its 16 elements.
+void view(ProgramT &p, std::vector<Size> shape, std::vector<Size> strides,
+          Size offset) {
+  auto view = std::make_unique<ViewT>();
+  view->offset = std::make_unique<Size>(offset);
+  view->shape = std::move(shape);
+  view->strides = std::move(strides);
+  call(p).arguments[0]->view = std::move(view);
+}
+
 struct Case {
   const char *reason;
   std::function<void(ProgramT &)> spoil;
@@ -216,6 +226,34 @@ const Case cases[] = {
          call(p).arguments[0] = std::move(list);
        }
      }},
+    {"writes to an input that is not mutated",
+     [](ProgramT &p) {
+       call(p).arguments[0]->written = true;
+       call(p).arguments[0]->buffer = 0;
+     }},
+    {"writes to a constant",
+     [](ProgramT &p) {
+       call(p).arguments[0]->written = true;
+       call(p).arguments[0]->buffer = 1;
+     }},
+    {"writes to memory of another operator",
+     [](ProgramT &p) {
+       call(p).arguments[0]->written = true;
+       call(p).arguments[0]->buffer = 5;
+     }},
+    {"use the same memory and no event orders them",
+     [](ProgramT &p) {
+       call(p).arguments[0]->written = true;
+       call(p).arguments[0]->buffer = 2;
+     }},
+    {"has a view that ends behind its buffer",
+     [](ProgramT &p) { view(p, {fixed(3)}, {fixed(5)}, fixed(6)); }},
+    {"has a view that ends behind its buffer",
+     [](ProgramT &p) { view(p, {fixed(3)}, {fixed(5)}, fixed(-1)); }},
+    {"has a view that ends behind its buffer",
+     [](ProgramT &p) { view(p, {fixed(2)}, {fixed(-1)}, fixed(1)); }},
+    {"has a view without an offset, or not a stride for each size",
+     [](ProgramT &p) { view(p, {fixed(3)}, {}, fixed(0)); }},
     {"needs_libtorch contradicts the commands",
      [](ProgramT &p) { p.needs_libtorch = false; }},
     {"has too many streams",

@@ -122,13 +122,13 @@ Status CallFrame::fillArgumentViews() {
       shape[i] = valueOf(view.shape[i], slots.data());
       strides[i] = valueOf(view.strides[i], slots.data());
     }
-    const BufferPlan &buffer = plan.buffers[view.buffer];
     package::Extent part = package::extentOf(shape, strides, rank, 1);
+    package::Extent whole =
+        package::extentOf(shapeOf(view.buffer), stridesOf(view.buffer),
+                          plan.buffers[view.buffer].shape.size(), 1);
     int64_t begin = valueOf(view.offset, slots.data());
-    int64_t elements = valueOf(buffer.bytes, slots.data()) /
-                       static_cast<int64_t>(itemSize(buffer.dtype));
-    if (!part.fits || begin < 0 ||
-        (part.end > 0 && begin > elements - part.end))
+    if (!part.fits || !whole.fits || begin < 0 ||
+        (part.end > 0 && begin > whole.end - part.end))
       return Status(StatusCode::Internal,
                     "a part of a buffer ends behind it for these sizes");
   }

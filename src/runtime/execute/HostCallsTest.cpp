@@ -222,5 +222,79 @@ TEST_F(HostCallsTest, OneResultMayBeSeveralOutputs) {
   host.release(outputs[2].handle);
 }
 
+/// A host whose operator adds one to each element of its argument.
+class WritingHost : public HostCalls {
+public:
+  Expected<void *> prepare(const char *, const char *) override {
+    return static_cast<void *>(this);
+  }
+  Status call(const HostCall &call, HostResult *) override {
+    const TensorView &x = call.arguments[0].tensor;
+    EXPECT_EQ(call.resultCount, 0u);
+    for (int64_t i = 0; i < x.shape[0]; ++i)
+      static_cast<float *>(x.data)[i * x.strides[0]] += 1;
+    return {};
+  }
+  void release(void *) override {}
+};
+
+void addWrite(ProgramMaker &m, int buffer, Size count, Size stride,
+              Size begin) {
+  CallT call;
+  call.op = "test::bump";
+  call.ordered = true;
+  call.arguments.push_back(argument("x", ArgKind::Tensor));
+  ArgumentT &x = *call.arguments[0];
+  x.buffer = buffer;
+  x.written = true;
+  x.view = std::make_unique<ViewT>();
+  x.view->offset = std::make_unique<Size>(begin);
+  x.view->shape = {count};
+  x.view->strides = {stride};
+  m.push(std::move(call), 0).location = m.location("bump");
+  m.p.needs_libtorch = true;
+}
+
+/// Operators write every third element of the caller's tensor, and of a copy.
+TEST(WritingCallsTest, WriteViewsOfBuffersWhereTheyLie) {
+  ProgramMaker m;
+  m.p.slots = 1;
+  m.p.slot_sources = {SlotSource(0, 0, 0)};
+  int x = m.input("x", {slot(0)}, package::DType::F32, true);
+  int y = m.output({slot(0)});
+  addWrite(m, x, fixed(2), fixed(3), fixed(1));
+  m.launch("increment", {x}, {y}, slot(0));
+  addWrite(m, y, fixed(1), slot(0), fixed(0));
+  PackageFolder folder;
+  WritingHost host;
+  OpenOptions options;
+  options.hostCalls = &host;
+  auto executable = folder.open(m, options);
+  ASSERT_TRUE(executable);
+  for (size_t size : {5, 7}) {
+    TensorArgument given(iota(size));
+    InputValue value = given.value();
+    VectorAllocator results;
+    OutputValue output;
+    Status s = executable->run(&value, 1, &output, 1, results);
+    ASSERT_TRUE(s.ok()) << s.message();
+    std::vector<float> wanted = iota(size);
+    wanted[1] += 1;
+    wanted[4] += 1;
+    EXPECT_EQ(given.values, wanted);
+    for (float &element : wanted)
+      element += 1;
+    wanted[0] += 1;
+    EXPECT_EQ(results.memory[0], wanted);
+  }
+  TensorArgument small(iota(4));
+  InputValue value = small.value();
+  VectorAllocator results;
+  OutputValue output;
+  EXPECT_EQ(executable->run(&value, 1, &output, 1, results).message(),
+            "a part of a buffer ends behind it for these sizes");
+  EXPECT_EQ(small.values, iota(4));
+}
+
 } // namespace
 } // namespace anabranch::testing
