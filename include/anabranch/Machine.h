@@ -34,6 +34,23 @@ ANABRANCH_API void setDefaultThreads(int threads);
 /// differs from its cores is a choice of the user's, and counts. Null: no
 /// framework.
 ANABRANCH_API void setFrameworkThreads(int (*count)());
+/// The threads that the framework around this runtime keeps for its own
+/// operators, such as PyTorch's OpenMP team. Idle ones spin for a while, so
+/// other threads had better not work beside them.
+struct FrameworkTeam {
+  /// The threads of a region that the calling thread may open now, itself
+  /// among them. 1: it may open none, because it is inside of one.
+  int (*size)();
+  /// Runs `body` on each of these threads, the calling one as number 0, and
+  /// returns when all have returned.
+  void (*run)(void (*body)(void *data, int number), void *data);
+  /// What traces call the threads.
+  const char *name;
+};
+/// Lets calls run as regions of this team, if they want as many threads as it
+/// has. The children of a fork do without. The object must live as long as the
+/// process. Null: no team.
+ANABRANCH_API void setFrameworkTeam(const FrameworkTeam *team);
 /// Binds the workers of this process to CPUs, from their next piece of work on.
 /// "cores" gives each worker a core of its own, the first core last. A list
 /// such as "0,2-3" gives them these CPUs in turn. "off" lets them run anywhere.

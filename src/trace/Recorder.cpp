@@ -19,6 +19,8 @@ namespace anabranch::trace {
 namespace {
 /// Each thread finds its own track again without a lock.
 thread_local Track *myTrack = nullptr;
+thread_local const char *myKind = nullptr;
+thread_local int myNumber = 0;
 
 /// A track stores slices in pieces of this many. A vector would copy all slices
 /// when it grows, in the middle of a measurement.
@@ -31,6 +33,11 @@ std::mutex startStopMutex;
 } // namespace
 
 std::atomic<Recorder *> Recorder::current{nullptr};
+
+void nameTrack(const char *kind, int number) {
+  myKind = kind;
+  myNumber = number;
+}
 
 Recorder &Recorder::get() {
   NoFork section;
@@ -101,7 +108,10 @@ Track &Recorder::trackOfThisThread() {
   if (myTrack)
     return *myTrack;
   char name[32] = "";
-  ::pthread_getname_np(::pthread_self(), name, sizeof(name));
+  if (myKind)
+    std::snprintf(name, sizeof(name), "%s-%d", myKind, myNumber);
+  else
+    ::pthread_getname_np(::pthread_self(), name, sizeof(name));
   std::lock_guard<std::mutex> lock(mutex);
   tracks.push_back(std::make_unique<Track>());
   myTrack = tracks.back().get();

@@ -24,6 +24,10 @@ struct Track {
   ThreadRecord record;
 };
 
+/// Calls the track of this thread `kind` and its number, unless it has begun.
+/// The text must live for ever. Without this, a track has the thread's name.
+void nameTrack(const char *kind, int number);
+
 /// Collects slices while a trace runs, and tells a listener of them. The
 /// process has one recorder. It is never destroyed, since a call in flight may
 /// hold it when a trace ends. Any thread.

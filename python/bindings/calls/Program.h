@@ -12,6 +12,7 @@
 //   CallTimes       counts the latencies of calls
 //   TorchProfiler   shows calls in torch.profiler
 //   TorchThreads    follows the user's number of threads
+//   TorchTeam       lends PyTorch's OpenMP threads to calls
 
 #ifndef ANABRANCH_BINDINGS_PROGRAM_H
 #define ANABRANCH_BINDINGS_PROGRAM_H

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "calls/TorchProfiler.h"
+#include "calls/TorchTeam.h"
 #include "calls/TorchThreads.h"
 #include "module/Bind.h"
 #include "tensors/NewTensor.h"
@@ -18,6 +19,7 @@ void useTorch() {
   anabranch::python::TensorStates::get();
   anabranch::python::followTorchProfiler();
   anabranch::python::followTorchThreads();
+  anabranch::python::lendTorchTeam();
 }
 
 } // namespace

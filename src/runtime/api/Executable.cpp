@@ -6,6 +6,7 @@
 #include "anabranch/Copies.h"
 #include "runtime/api/LoadedExecutable.h"
 #include "runtime/execute/Execute.h"
+#include "runtime/workers/BorrowedTeam.h"
 #include "runtime/workers/Pinning.h"
 
 namespace anabranch {
@@ -24,6 +25,8 @@ Executable::open(const std::string &path, const OpenOptions &options) {
     if (Status s = runtime::pinFromEnvironment(); !s.ok())
       return s;
     if (Status s = runtime::executionFromEnvironment(); !s.ok())
+      return s;
+    if (Status s = runtime::teamFromEnvironment(); !s.ok())
       return s;
     auto executable = std::make_shared<runtime::LoadedExecutable>();
     if (Status s = executable->load(path, options); !s.ok())

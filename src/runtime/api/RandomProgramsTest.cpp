@@ -7,11 +7,13 @@
 #include "package/files/FileHash.h"
 #include "package/verify/SerialOrder.h"
 #include "support/runtime/TestRandomCalls.h"
+#include "support/runtime/TestTeam.h"
 #include "support/runtime/TestWatchdog.h"
 
 #include <atomic>
 #include <fstream>
 #include <map>
+#include <optional>
 
 namespace anabranch::testing {
 
@@ -39,6 +41,9 @@ TEST_F(RandomPrograms, KeepEveryOrderWithAnyNumberOfThreads) {
     for (int threads : {1, 2, 3, 7}) {
       setDefaultThreads(threads);
       for (int64_t stalls : {0u, seed + 1}) {
+        std::optional<TestTeam> team;
+        if (stalls % 2)
+          team.emplace(threads);
         Status s = call.run(*executable, stalls);
         ASSERT_TRUE(s.ok()) << s.message();
         ASSERT_EQ(call.wrong(), "")

@@ -36,18 +36,61 @@ void ParallelRun::reset() {
 
 Status ParallelRun::run() {
   reset();
+  {
+    TeamLease lease(mayBorrow() ? threads : 0);
+    team = lease.get();
+    if (team)
+      runInRegions();
+    else
+      runWithPool();
+  }
+  // After the helpers have left, no other thread uses `failure` and the frame.
+  return std::move(failure);
+}
+
+/// The caller is alone until there is something to share, and in calls of the
+/// host. The child of a fork has no team, and the caller goes on alone.
+void ParallelRun::runInRegions() {
+  wantsRegion = commands.streams.size() > 1;
+  while (!finished()) {
+    if (!wantsRegion || isForked()) {
+      claim(caller());
+      continue;
+    }
+    wantsRegion = false;
+    hostIsDue.store(false, std::memory_order_relaxed);
+    inRegion = true;
+    team->open(*this);
+    inRegion = false;
+  }
+}
+
+void ParallelRun::lead() {
+  while (!finished() && !hostIsDue.load(std::memory_order_acquire))
+    if (!claim(caller()))
+      waitForOthers(caller());
+}
+
+void ParallelRun::runWithPool() {
   pool.ensure(helpers);
   int place = pool.enter(*this);
   if (commands.streams.size() > 1)
     pool.notify(helpers);
-  const Worker worker{frame.callerScratch(), /*isCaller=*/true};
   while (!finished())
-    if (!claim(worker))
-      waitForOthers(worker);
-  // After the helpers have left, no other thread uses `failure` and the frame.
+    if (!claim(caller()))
+      waitForOthers(caller());
   if (place >= 0 && !isForked())
     pool.leave(place);
-  return std::move(failure);
+}
+
+/// Says that there is something new to claim, for about this many helpers.
+void ParallelRun::notify(int wanted) {
+  if (!team)
+    pool.notify(wanted);
+  else if (inRegion)
+    team->notify(wanted);
+  else
+    wantsRegion |= wanted > 0;
 }
 
 bool ParallelRun::claim(Worker worker) {
@@ -75,7 +118,7 @@ bool ParallelRun::claimFrom(int stream, Worker worker) {
       if (piece.count <= 0)
         return false;
       next = word.after(piece.units, worker.isCaller);
-    } else if (word.isHost() && !worker.isCaller) {
+    } else if (word.isHost() && !mayCallHost(worker)) {
       return false;
     }
     if (state.claim.compare_exchange_weak(word.bits, next.bits,
@@ -147,7 +190,7 @@ void ParallelRun::advance(int stream, Worker worker) {
         return;
       break;
     case Command::Kind::Call:
-      if (!worker.isCaller) {
+      if (!mayCallHost(worker)) {
         publish(stream, ClaimWord::host, 0, worker);
         return;
       }
@@ -168,7 +211,7 @@ void ParallelRun::advance(int stream, Worker worker) {
   }
   if (streamsLeft.fetch_sub(1, std::memory_order_acq_rel) == 1 &&
       !worker.isCaller)
-    caller.tell();
+    signal.tell();
 }
 
 /// True: this worker goes on with the stream. Its cursor then stands at the
@@ -195,10 +238,12 @@ void ParallelRun::publish(int stream, uint64_t flags, int wanted,
   StreamState &state = frame.streams[stream];
   state.claim.store(ClaimWord::of(state.cursor, flags).bits,
                     std::memory_order_release);
-  if (!(flags & ClaimWord::host))
-    pool.notify(wanted);
+  if (flags & ClaimWord::host)
+    hostIsDue.store(true, std::memory_order_release);
+  else
+    notify(wanted);
   if (!worker.isCaller)
-    caller.tell();
+    signal.tell();
 }
 
 bool ParallelRun::runInline(const Command &command, Worker worker) {
@@ -229,18 +274,18 @@ void ParallelRun::fail(Status status) {
     return;
   failure = std::move(status);
   broken.store(true, std::memory_order_release);
-  caller.tell();
+  signal.tell();
 }
 
 void ParallelRun::waitForOthers(Worker worker) {
-  uint32_t seen = caller.latest();
-  if (finished() || claim(worker) || caller.spin(seen))
+  uint32_t seen = signal.latest();
+  if (finished() || claim(worker) || signal.spin(seen))
     return;
   if (isForked())
     return fail(Status(StatusCode::Unsupported,
                        "the process forked during this call, while others "
                        "worked for it, and the child lacks their results"));
-  caller.sleep(seen);
+  signal.sleep(seen);
 }
 
 //===----------------------------------------------------------------------===//
@@ -259,8 +304,8 @@ public:
     return run.hasOtherWork(stream, worker, onlyMoreUrgent);
   }
   void callBack(int workers) override {
-    run.pool.notify(workers);
-    run.caller.tell();
+    run.notify(workers);
+    run.signal.tell();
   }
 
 private:
@@ -281,8 +326,8 @@ bool ParallelRun::joinSuper(int stream, ClaimWord word, Worker worker) {
     done = participant.work();
     // This worker leaves, and no other one may be left in the super kernel: the
     // caller wakes up and goes on.
-    if (!worker.isCaller && !super.isTaken() && caller.isAsleep())
-      caller.tell();
+    if (!worker.isCaller && !super.isTaken() && signal.isAsleep())
+      signal.tell();
   }
   if (failed())
     return false;
@@ -300,7 +345,7 @@ bool ParallelRun::hasWork(int stream, Worker worker) const {
   if (word.isNothing())
     return false;
   if (word.isHost())
-    return worker.isCaller;
+    return mayCallHost(worker);
   if (word.isAdvance())
     return true;
   const Command &command = commandAt(stream, word);
@@ -329,8 +374,8 @@ bool ParallelRun::hasOtherWork(int stream, Worker worker,
       continue;
     }
     ClaimWord word = frame.streams[other].word(std::memory_order_relaxed);
-    if ((!isLess || (worker.isCaller && word.isHost())) && !word.isNothing() &&
-        hasWork(other, worker))
+    if ((!isLess || (word.isHost() && mayCallHost(worker))) &&
+        !word.isNothing() && hasWork(other, worker))
       return true;
   }
   return false;

@@ -6,13 +6,15 @@
 
 #include "runtime/execute/CallerSignal.h"
 #include "runtime/execute/Execute.h"
+#include "runtime/workers/BorrowedTeam.h"
 #include "runtime/workers/WorkerPool.h"
 
 #include <algorithm>
 
 namespace anabranch::runtime {
 
-/// One call, from its first command to its last.
+/// One call, from its first command to its last. Its helpers are threads of the
+/// framework's team, or of the pool.
 class ParallelRun : public Job {
 public:
   ParallelRun(ExecutionMode mode, CallFrame &frame, int threads,
@@ -29,11 +31,11 @@ public:
       return false;
     return claim({{memory, scratch.contents}, /*isCaller=*/false});
   }
+  void lead() override;
 
 private:
-  /// A thread that works for the call. Only the thread that called the program
-  /// may call the host. Other threads signal the caller after each piece of
-  /// work.
+  /// A thread that works for the call. Threads other than the caller signal it
+  /// after each piece of work.
   struct Worker {
     LaunchScratch scratch;
     bool isCaller;
@@ -46,6 +48,9 @@ private:
   };
 
   void reset();
+  void runInRegions();
+  void runWithPool();
+  void notify(int wanted);
   bool claim(Worker worker);
   bool claimFrom(int stream, Worker worker);
   Piece pieceFor(int launch, ClaimWord word, Worker worker) const;
@@ -61,8 +66,18 @@ private:
   bool mustWait(int stream, int event);
   void recordEvent(int event, Worker worker);
   void fail(Status status);
-  void waitForOthers(Worker caller);
+  void waitForOthers(Worker worker);
+  Worker caller() const { return {frame.callerScratch(), /*isCaller=*/true}; }
   bool isForked() const { return &WorkerPool::get() != &pool; }
+  /// Only the thread that called the program may call the host, and not inside
+  /// of a region: there the host's operator would have one thread.
+  bool mayCallHost(Worker worker) const { return worker.isCaller && !inRegion; }
+  /// Whether the team helps this call. A program with several streams has its
+  /// helpers run one while the caller is in the host on another; the team's
+  /// threads are the operator's at that time.
+  bool mayBorrow() const {
+    return commands.calls.empty() || commands.streams.size() == 1;
+  }
   const Command &commandAt(int stream, ClaimWord word) const {
     return commands.streams[stream].commands[word.command()];
   }
@@ -108,11 +123,15 @@ private:
   const int threads;
   const trace::Call *const call;
   WorkerPool &pool;
+  BorrowedTeam *team = nullptr; ///< null: the pool helps
+  bool inRegion = false;        ///< of the caller
+  bool wantsRegion = false;     ///< of the caller, outside of a region
+  std::atomic<bool> hostIsDue{false};
   std::atomic<int> streamsLeft;
   std::atomic<bool> failing{false}; ///< a worker is about to set `failure`
   std::atomic<bool> broken{false};
-  CallerSignal caller;
-  Status failure; ///< set before `broken`
+  CallerSignal signal; ///< to the caller
+  Status failure;      ///< set before `broken`
 };
 
 } // namespace anabranch::runtime

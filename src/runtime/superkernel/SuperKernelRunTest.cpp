@@ -9,6 +9,7 @@
 #include "runtime/execute/Execute.h"
 #include "runtime/superkernel/StridedRegion.h"
 #include "support/runtime/TestRandomCalls.h"
+#include "support/runtime/TestTeam.h"
 #include "support/runtime/TestTiles.h"
 #include "support/runtime/TestWatchdog.h"
 
@@ -310,6 +311,9 @@ TEST_F(SuperRuns, OrderEveryTwoTilesThatShareBytes) {
                                   {ExecutionMode::Serial, 0u},
                                   {ExecutionMode::Shared, seed + 1000}}) {
         runtime::setExecutionMode(mode);
+        std::optional<TestTeam> team;
+        if (stalls % 2)
+          team.emplace(threads);
         Status s = call.run(*executable, stalls);
         ASSERT_TRUE(s.ok()) << s.message();
         ASSERT_EQ(call.wrong(), "")

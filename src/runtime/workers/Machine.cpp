@@ -4,6 +4,7 @@
 #include "anabranch/Machine.h"
 #include "machine/host/ControlGroups.h"
 #include "machine/host/MachineReport.h"
+#include "runtime/workers/BorrowedTeam.h"
 #include "runtime/workers/WorkerPool.h"
 
 namespace anabranch {
@@ -29,7 +30,8 @@ void setFrameworkThreads(int (*count)()) {
 }
 
 std::string machineFacts() {
-  return machine::reportMachine(DefaultThreads::get());
+  return machine::reportMachine(DefaultThreads::get()) +
+         "whose threads help: " + runtime::whoHelps(defaultThreads()) + "\n";
 }
 
 std::optional<int64_t> memoryRoom() {

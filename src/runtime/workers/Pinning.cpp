@@ -123,6 +123,11 @@ Status pinFromEnvironment() {
                 : Status(s.code(), "ANABRANCH_PIN: " + s.message());
 }
 
+bool areWorkersPinned() {
+  const PinningChoice *choice = current.load(std::memory_order_acquire);
+  return choice && !choice->places.empty();
+}
+
 cpu_set_t cpusOfThisThread() {
   cpu_set_t set;
   if (::sched_getaffinity(0, sizeof(set), &set) != 0)

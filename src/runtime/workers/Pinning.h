@@ -17,6 +17,9 @@ struct PinningChoice;
 /// pinWorkers. Each call returns the error again if the variable is wrong.
 Status pinFromEnvironment();
 
+/// Whether workers are bound to CPUs.
+bool areWorkersPinned();
+
 /// The CPUs on which this thread may run; an empty set if they are not known.
 cpu_set_t cpusOfThisThread();
 

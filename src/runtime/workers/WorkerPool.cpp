@@ -3,16 +3,11 @@
 
 #include "runtime/workers/WorkerPool.h"
 
-#include "anabranch/KernelABI.h"
-#include "machine/host/DefaultThreads.h"
 #include "runtime/workers/Futex.h"
 #include "runtime/workers/Pinning.h"
 
 #include <algorithm>
-#include <chrono>
-#include <climits>
 #include <cstdio>
-#include <cstdlib>
 #include <new>
 #include <pthread.h>
 #include <sched.h>
@@ -22,40 +17,6 @@ namespace anabranch::runtime {
 
 namespace {
 
-constexpr long notSet = -1;
-
-/// ANABRANCH_SPIN_US in microseconds.
-long spinTimeOfEnvironment() {
-  // A variable with a guard would stay locked in a child that is forked while
-  // another thread reads the environment.
-  constexpr long most = 100000, unread = -2;
-  static std::atomic<long> known{unread};
-  long time = known.load(std::memory_order_relaxed);
-  if (time != unread)
-    return time;
-  const char *text = std::getenv("ANABRANCH_SPIN_US");
-  char *end = nullptr;
-  long given = text ? std::strtol(text, &end, 10) : notSet;
-  bool valid = text && end != text && *end == '\0' && given >= 0;
-  time = valid ? std::min(given, most) : notSet;
-  known.store(time, std::memory_order_relaxed);
-  return time;
-}
-
-/// How many microseconds an idle worker spins before it sleeps.
-/// ANABRANCH_SPIN_US sets it. Else it is the time that the host needs between
-/// two calls, less than a scheduler's slice: on a busy machine a worker that
-/// sleeps must wait for a core before it can help again. It is zero if the
-/// container's quota has no room for the caller, the workers before this one
-/// and this one.
-std::chrono::microseconds spinTime(int worker) {
-  constexpr long usual = 200;
-  if (long time = spinTimeOfEnvironment(); time != notSet)
-    return std::chrono::microseconds(time);
-  bool hasRoom = worker + 1 < machine::DefaultThreads::get().spinLimit();
-  return std::chrono::microseconds(hasRoom ? usual : 0);
-}
-
 /// A worker does this many pieces for one call before it looks at the others.
 constexpr int turn = 64;
 
@@ -64,19 +25,6 @@ constexpr int turn = 64;
 ForkLocal<WorkerPool> &pools = *new ForkLocal<WorkerPool>;
 
 } // namespace
-
-WorkerScratch::~WorkerScratch() { std::free(memory); }
-
-void *WorkerScratch::reserve(size_t bytes) {
-  if (bytes <= size)
-    return memory;
-  std::free(memory);
-  contents = 0;
-  size_t unit = ANABRANCH_BUFFER_ALIGNMENT;
-  memory = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit);
-  size = memory ? bytes : 0;
-  return memory;
-}
 
 /// The arguments of a new thread.
 struct WorkerThread {
@@ -141,8 +89,7 @@ void WorkerPool::shrink(int workers) {
     pool->threads.store(std::min(pool->size(), std::max(workers, 0)),
                         std::memory_order_relaxed);
   }
-  pool->epoch.fetch_add(1, std::memory_order_seq_cst);
-  pool->wake(INT_MAX);
+  pool->news.notifyAll();
 }
 
 /// Whether this worker is superfluous. If so, it does not count as running from
@@ -212,49 +159,25 @@ WorkerPool::Turn WorkerPool::help(WorkerScratch &scratch, int &first,
   return result;
 }
 
-void WorkerPool::waitForNews(int worker, uint32_t seen) {
-  std::chrono::microseconds time = spinTime(worker);
-  if (time.count() == 0)
-    return sleep(seen);
-  auto end = std::chrono::steady_clock::now() + time;
-  do {
-    for (int i = 0; i < 32; ++i) {
-      if (epoch.load(std::memory_order_relaxed) != seen)
-        return;
-      pause();
-    }
-  } while (std::chrono::steady_clock::now() < end);
-  sleep(seen);
-}
-
-void WorkerPool::sleep(uint32_t seen) {
-  parked.fetch_add(1, std::memory_order_seq_cst);
-  if (epoch.load(std::memory_order_seq_cst) == seen)
-    futexWait(epoch, seen);
-  parked.fetch_sub(1, std::memory_order_relaxed);
-}
-
 void WorkerPool::loop(int worker, PinnedThread pinned) {
   WorkerScratch scratch;
   int first = 0;
   for (;;) {
     pinned.follow();
-    // `epoch` is read first, so that any later change ends the sleep.
-    uint32_t seen = epoch.load(std::memory_order_acquire);
+    // The number is read first, so that any later news ends the sleep.
+    uint32_t seen = news.latest();
     if (mayEnd(worker))
       return;
     switch (help(scratch, first, pinned)) {
     case Turn::Worked:
       break;
     case Turn::NothingToDo:
-      waitForNews(worker, seen);
+      news.await(worker, seen);
       break;
     case Turn::InTheWay:
-      sleep(seen);
+      news.sleep(seen);
     }
   }
 }
-
-void WorkerPool::wake(int count) { futexWake(epoch, count); }
 
 } // namespace anabranch::runtime

@@ -6,47 +6,17 @@
 
 #include "machine/processor/MemoryUnits.h"
 #include "process/Fork.h"
+#include "runtime/workers/Job.h"
+#include "runtime/workers/News.h"
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <sched.h>
 #include <vector>
 
 namespace anabranch::runtime {
 
 class PinnedThread;
-
-/// One worker's memory for a kernel's intermediate values.
-class WorkerScratch {
-public:
-  ~WorkerScratch();
-  /// Null if there is no memory.
-  void *reserve(size_t bytes);
-
-  /// The number of the setup that has filled the memory; 0: none.
-  uint64_t contents = 0;
-
-private:
-  void *memory = nullptr;
-  size_t size = 0;
-};
-
-/// A call that wants help. Several workers call `work` at once. None does after
-/// `WorkerPool::leave` has returned.
-class Job {
-public:
-  explicit Job(int helpers) : helpers(helpers), cpu(::sched_getcpu()) {}
-  virtual ~Job() = default;
-  /// Does one piece. False if there is nothing to claim now.
-  virtual bool work(WorkerScratch &scratch) = 0;
-  /// At most this many workers are inside at once.
-  const int helpers;
-  /// The CPU on which the caller runs. A worker there would take it from the
-  /// caller.
-  const int cpu;
-};
 
 /// The process's pool. The first call that wants help starts it, and again
 /// after a fork. Its threads never own a call: the thread that entered a job
@@ -70,11 +40,7 @@ public:
   void leave(int place);
 
   /// Says that there is something new to claim, for about this many workers.
-  void notify(int wanted) {
-    epoch.fetch_add(1, std::memory_order_seq_cst);
-    if (wanted > 0 && parked.load(std::memory_order_seq_cst) > 0)
-      wake(wanted);
-  }
+  void notify(int wanted) { news.notify(wanted); }
 
   int size() const { return threads.load(std::memory_order_relaxed); }
 
@@ -92,17 +58,13 @@ private:
   static constexpr int placeCount = 16;
 
   WorkerPool() = default;
-  void wake(int count);
   void loop(int worker, PinnedThread pinned);
   bool mayEnd(int worker);
   enum class Turn : uint8_t { Worked, NothingToDo, InTheWay };
   Turn help(WorkerScratch &scratch, int &first, PinnedThread &thread);
-  void waitForNews(int worker, uint32_t seen);
-  void sleep(uint32_t seen);
 
   Place places[placeCount];
-  alignas(machine::lineBytes) std::atomic<uint32_t> epoch{0};
-  std::atomic<int> parked{0};
+  News news;
   std::atomic<int> threads{0}; ///< workers with a smaller number stay
   std::mutex growing;          ///< guards `running` and changes of `threads`
   std::vector<bool> running;   ///< by number, those about to end included

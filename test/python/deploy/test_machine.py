@@ -52,6 +52,7 @@ def test_machine_prints_a_fact_a_line(capsys: pytest.CaptureFixture[str]) -> Non
     assert threads(found)[0] == _C.default_threads()
     assert found["CPUs of this process"].startswith(str(len(os.sched_getaffinity(0))))
     assert {"CPU quota", "memory limit", "idle workers"} <= set(found)
+    assert found["whose threads help"].startswith(("the ", "none"))
     assert {"CPU model", "bytes read by a core in a cycle", "caches"} <= set(found)
     rates = found["multiply-adds of a core in a cycle"]
     assert ("f32 FMA" in rates) == (" fma " in Path("/proc/cpuinfo").read_text())

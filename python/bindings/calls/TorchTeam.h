@@ -1,0 +1,16 @@
+//===- TorchTeam.h - PyTorch's OpenMP threads for calls ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef ANABRANCH_BINDINGS_TORCHTEAM_H
+#define ANABRANCH_BINDINGS_TORCHTEAM_H
+
+namespace anabranch::python {
+
+/// Lets calls of programs run as regions of the OpenMP team that PyTorch's
+/// operators use. Does nothing if this PyTorch uses no OpenMP, or a fork may
+/// have left a team without its threads.
+void lendTorchTeam();
+
+} // namespace anabranch::python
+
+#endif // ANABRANCH_BINDINGS_TORCHTEAM_H

@@ -1,0 +1,103 @@
+//===- BorrowedTeamTest.cpp - regions of the framework's team -------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/workers/BorrowedTeam.h"
+
+#include "runtime/workers/Pinning.h"
+#include "support/runtime/TestSupport.h"
+#include "support/runtime/TestTeam.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+namespace anabranch::testing {
+
+using runtime::BorrowedTeam;
+using runtime::Job;
+using runtime::TeamLease;
+using runtime::WorkerScratch;
+
+namespace {
+
+/// A job whose pieces the caller hands out one by one, and others do.
+class HandedOut : public Job {
+public:
+  HandedOut(int helpers, int pieces, int pauseUs)
+      : Job(helpers), pieces(pieces), pauseUs(pauseUs) {}
+  bool work(WorkerScratch &scratch) override {
+    int before = offered.load();
+    if (before == 0 || !offered.compare_exchange_strong(before, before - 1))
+      return false;
+    EXPECT_NE(scratch.reserve(1000), nullptr);
+    ++done;
+    return true;
+  }
+  void lead() override {
+    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    for (int i = 0; i < pieces; ++i) {
+      // Behind a pause longer than they spin, the helpers are asleep.
+      std::this_thread::sleep_for(std::chrono::microseconds(pauseUs));
+      ++offered;
+      team->notify(helpers);
+      while (done <= i && std::chrono::steady_clock::now() < end)
+        std::this_thread::yield();
+    }
+  }
+  BorrowedTeam *team = nullptr;
+  const int pieces, pauseUs;
+  std::atomic<int> offered{0}, done{0};
+};
+
+TEST(BorrowedTeam, HelpsAlsoAfterASleep) {
+  TestTeam team(3);
+  for (int pauseUs : {0, 0, 1500, 1500}) {
+    TeamLease lease(3);
+    ASSERT_TRUE(lease.get());
+    HandedOut job(2, 20, pauseUs);
+    job.team = lease.get();
+    lease.get()->open(job);
+    EXPECT_EQ(job.done, 20);
+  }
+  EXPECT_EQ(TestTeam::count(), 4);
+}
+
+/// Whether a call with this many threads may have the team.
+bool mayHave(int threads) { return TeamLease(threads).get(); }
+
+TEST(BorrowedTeam, IsLentToOneCallOfItsSize) {
+  EXPECT_FALSE(mayHave(3));
+  TestTeam team(3);
+  EXPECT_FALSE(mayHave(2));
+  EXPECT_FALSE(mayHave(4));
+  {
+    TeamLease first(3);
+    EXPECT_TRUE(first.get());
+    EXPECT_FALSE(mayHave(3));
+  }
+  EXPECT_TRUE(mayHave(3));
+  TestTeam::isInside() = true;
+  EXPECT_FALSE(mayHave(3));
+  TestTeam::isInside() = false;
+  ASSERT_TRUE(pinWorkers("cores").ok());
+  EXPECT_FALSE(mayHave(3));
+  ASSERT_TRUE(pinWorkers("off").ok());
+  EXPECT_TRUE(mayHave(3));
+}
+
+TEST(BorrowedTeam, TheVariableIsReadAndChecked) {
+  TestTeam team(3);
+  ASSERT_EQ(::setenv("ANABRANCH_TEAM", "own", 1), 0);
+  EXPECT_TRUE(runtime::teamFromEnvironment().ok());
+  EXPECT_FALSE(mayHave(3));
+  ASSERT_EQ(::setenv("ANABRANCH_TEAM", "framework", 1), 0);
+  EXPECT_TRUE(runtime::teamFromEnvironment().ok());
+  EXPECT_TRUE(mayHave(3));
+  ASSERT_EQ(::setenv("ANABRANCH_TEAM", "both", 1), 0);
+  EXPECT_EQ(runtime::teamFromEnvironment().message(),
+            "ANABRANCH_TEAM must be own or framework, not 'both'");
+  ::unsetenv("ANABRANCH_TEAM");
+}
+
+} // namespace
+} // namespace anabranch::testing
