@@ -45,11 +45,11 @@ def may_write(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bo
     """Whether a Dynamo graph seems to write in place. This guess can save a trace;
     `is_pure` decides."""
     return any(map(is_traceable_wrapper_subclass, example_inputs)) or any(
-        map(_may_write, module.graph.nodes)
+        _may_write(node, module) for node in module.graph.nodes
     )
 
 
-def _may_write(node: torch.fx.Node) -> bool:
+def _may_write(node: torch.fx.Node, module: torch.fx.GraphModule) -> bool:
     if node.kwargs.get("inplace") or node.kwargs.get("out") is not None:
         return True
     target: Any = node.target
@@ -59,6 +59,8 @@ def _may_write(node: torch.fx.Node) -> bool:
         return node.op == "call_module"
     if isinstance(target, OpOverload):
         return not _is_pure(target)
+    if target is torch.ops.higher_order.invoke_subgraph:
+        return may_write(_called_region(node, module), ())
     if isinstance(target, HigherOrderOperator):
         return True
     if isinstance(target, OpOverloadPacket):
@@ -67,6 +69,13 @@ def _may_write(node: torch.fx.Node) -> bool:
     if getattr(operator, name, None) is target:
         return name in _IN_PLACE
     return name.endswith("_")
+
+
+def _called_region(
+    node: torch.fx.Node, module: torch.fx.GraphModule
+) -> torch.fx.GraphModule:
+    region: Any = node.args[0]
+    return module.get_submodule(region.target)  # type: ignore[return-value]
 
 
 def is_pure(graph: torch.fx.GraphModule) -> bool:

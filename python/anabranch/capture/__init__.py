@@ -10,6 +10,7 @@ constants           frees calls from Dynamo's work for frozen weights
 watched_weights     chooses the weights that a program watches for changes
 whole_operators     the operators that the compiler lowers as a whole (generated)
 kept_whole          operators that a trace keeps whole and `handmade` takes apart
+inlining            puts the operators of a region in the place of its calls
 handmade            completes nodes that a pass has made
 identity            decomposes torch.eye
 interpolation       decomposes linear interpolation

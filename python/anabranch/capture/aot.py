@@ -26,6 +26,7 @@ from ..report import record_eager
 from . import (
     constants,
     identity,
+    inlining,
     interpolation,
     kept_whole,
     observer,
@@ -133,6 +134,7 @@ def aot(
         constants.guard(module, sources.arguments)
 
     def forward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        inlining.inline(graph)
         check_views(graph.graph.nodes)
         check_places(graph.graph.nodes)
         # The trace ends here: constants are real tensors, so no tracing mode may
@@ -141,6 +143,7 @@ def aot(
             return compile_graph(graph, inputs, graph_sources(graph, sources))
 
     def compile_backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        inlining.inline(graph)
         if (operator := misdescribed_operator(graph)) is not None:
             reason = f"PyTorch traces wrong shapes for {operator} of bf16"
             record_eager("graph", reason, explain=False)
@@ -212,6 +215,7 @@ def _trace_as_it_is(
 
     def compile_pure(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         nonlocal compiling, direct
+        inlining.inline(graph)
         if not purity.is_pure(graph):
             raise purity.Impure
         compiling = True
@@ -229,6 +233,7 @@ def _trace_as_it_is(
         # which reports it.
         if compiling:
             raise
+        inlining.forget_traces()
         return None
 
 

@@ -23,6 +23,7 @@ from torch.fx.traceback import preserve_node_meta
 from torch.utils import _pytree as pytree
 
 from .. import dynamo_lock
+from ..capture import inlining
 from ..capture.aot import export_decompositions
 from ..describe.description import InputSource
 from ..describe.symbol_table import bounds_of
@@ -70,6 +71,7 @@ def read_exported(program: ExportedProgram, forward: Any = None) -> ExportedGrap
         _without_notes(program),
     ):
         program = program.run_decompositions(export_decompositions())
+    inlining.inline(program.graph_module)
     reader = _ExportedReader(program)
     reader.write_mutations()
     reader.name_inputs()
