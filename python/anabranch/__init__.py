@@ -13,6 +13,7 @@ describe/       an ATen graph as the JSON that the compiler reads
 trace/          what ran when
 shapes/         programs for sizes that change
 packages/       from a description to an executable, with the caches on disk
+saved/          compiled graphs that PyTorch saves
 capture/        from a Dynamo graph to ATen graphs
 backend         torch.compile(model, backend="anabranch") and anabranch.compile
 deploy/         packages that run without PyTorch
@@ -51,7 +52,7 @@ if _TYPE_CHECKING:
     from .config import Config
     from .deploy.export import export
     from .deploy.load import Package, load
-    from .errors import CompileError, FrozenWeightError
+    from .errors import CompileError, FrozenWeightError, SavedGraphError
     from .marks.gear_sizes import set_gears
     from .marks.scope import limit_cores, record, stream, wait, wait_event
     from .marks.super_kernel import super_kernel
@@ -64,6 +65,7 @@ __all__ = [
     "Config",
     "FrozenWeightError",
     "Package",
+    "SavedGraphError",
     "Trace",
     "anabranch",
     "cache_compile",
@@ -91,7 +93,7 @@ _HOMES = {
     "config": ("Config",),
     "deploy.export": ("export",),
     "deploy.load": ("Package", "load"),
-    "errors": ("CompileError", "FrozenWeightError"),
+    "errors": ("CompileError", "FrozenWeightError", "SavedGraphError"),
     "marks.gear_sizes": ("set_gears",),
     "marks.scope": ("limit_cores", "record", "stream", "wait", "wait_event"),
     "marks.super_kernel": ("super_kernel",),

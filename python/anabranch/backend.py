@@ -15,6 +15,7 @@ from torch._guards import TracingContext
 
 from . import _C, purity
 from .capture import (
+    artefacts,
     number_arguments,
     observer,
     quiet_code,
@@ -26,20 +27,21 @@ from .capture.eager_graph import run_eagerly
 from .capture.handmade import complete
 from .capture.partition import Parts
 from .collectives import overlap
-from .collectives.operators import wait_first
 from .config import Config, resolve
 from .describe.description import Description, InputSource
 from .describe.graph import GraphReader
 from .describe.symbol_table import admit_small
 from .describe.symbols import Unsupported
-from .describe.views import restore
 from .errors import OptionError
 from .marks import torch_streams
 from .marks.mark_order import Order
 from .marks.super_kernel import check_parts
-from .packages import frozen, package, tuning
+from .packages import cache, function
 from .report import record_eager, record_parts
-from .shapes import gears, tiers, unit_sizes
+from .saved import graph as saved_graph
+from .saved import saving
+from .saved.program import read_files
+from .shapes import gears, unit_sizes
 
 _C.use_torch()
 
@@ -77,7 +79,7 @@ def anabranch(
         if (watching := observer.current()) is not None:
             watching.refuse(f"PyTorch runs it: {reason}")
         record_eager("graph", reason, settings.explain)
-        return module.forward
+        return artefacts.with_artefact(module.forward, module, settings.explain)
     found = gears.find(module, example_inputs)
     if found:
         gears.check(found, settings.gears_pad)
@@ -93,6 +95,7 @@ def anabranch(
             settings.freeze,
             decompositions,
             watch=settings.watch and settings.shapes != "tiered" and not found,
+            key="" if decompositions else _key(settings, found),
         )
 
     if purity.may_write(module, example_inputs):
@@ -100,7 +103,15 @@ def anabranch(
     else:
         call = compile_all()
     quiet_code.begin()
-    return number_arguments.as_traced(call, module, example_inputs)
+    call = number_arguments.as_traced(call, module, example_inputs)
+    return artefacts.with_artefact(call, module, settings.explain)
+
+
+def _key(config: Config, geared: Sequence[gears.GearDim]) -> str:
+    """What a compilation depends on besides the graph."""
+    options = {n: v for n, v in config.as_dict().items() if n not in cache.WATCHING}
+    sizes = [(gear.input, gear.dim, gear.sizes) for gear in geared]
+    return cache.digest(cache.identity(), options, sizes)
 
 
 def _guard_forward_mode() -> None:
@@ -199,32 +210,42 @@ def compile_graph(
         if on_package is not None:
             on_package(folder)
 
-    weights = frozen.note(described)
-    tuning.choose_blockings(described, config, bindings)
-    executable = package.build(described, config, bindings, found)
-    if executable is None:
+    built = _compile_described(module, sources, described, config, bindings, found)
+    if built is None:
         record_eager(name, f"stopped after {config.stop}", config.explain)
-        return run_eagerly(module)
-    follower = frozen.follow(executable, described, config, bindings, weights)
-    if config.shapes == "tiered" and not bindings:
-        tiers.attach(executable, described, config, package.specialise, follower)
+        return run_eagerly(module, sources)
     if on_executable is not None:
-        on_executable(executable, described)
+        on_executable(built.executable, described)
     if watching is not None:
         watching.graph(module, described, sources)
-    return _callable(executable, described)
+    return built.call
 
 
-def _callable(
-    executable: Callable[..., Any], described: Description
-) -> Callable[..., Any]:
-    """The executable with the wrappers that its caller needs: views of results, and
-    waits for collectives of other graphs."""
-    if described.aliases:
-        executable = restore(executable, described.aliases)
-    if described.awaited:
-        executable = wait_first(executable, described.awaited)
-    return executable
+def _compile_described(
+    module: torch.fx.GraphModule,
+    sources: Sequence[InputSource],
+    described: Description,
+    config: Config,
+    bindings: Sequence[gears.Binding] = (),
+    on_package: Callable[[str, dict[str, Any]], None] | None = None,
+) -> function.Built | None:
+    """Compiles the description of `module`; None if the compiler was told to stop
+    early. The function is an artefact where PyTorch saves it."""
+    files: dict[str, bytes] = {}
+
+    def found(folder: str, report: dict[str, Any]) -> None:
+        if on_package is not None:
+            on_package(folder, report)
+        if saving.is_on():
+            files.update(read_files(folder))
+
+    built = function.build(described, config, bindings, found)
+    if built is None or not saving.is_on():
+        return built
+    saved = saved_graph.of_program(
+        module, sources, described, config, bindings, files, built.call
+    )
+    return built._replace(call=saved)
 
 
 def _compile_parts(
@@ -247,29 +268,18 @@ def _compile_parts(
             ).read()
         except Unsupported as refusal:
             record_eager(part_name, str(refusal), config.explain)
-            return run_eagerly(part)
+            return run_eagerly(part, sources)
         admit_small(described.graph["symbols"])
-        weights = frozen.note(described)
-        tuning.choose_blockings(described, config)
-        executable = package.build(described, config)
-        if executable is None:
-            return run_eagerly(part)
-        follower = frozen.follow(executable, described, config, [], weights)
-        # A size that depends on data seldom comes twice, so a program for it would not
-        # pay.
-        if config.shapes == "tiered" and all(
-            "hint" in symbol for symbol in described.graph["symbols"]
-        ):
-            tiers.attach(executable, described, config, package.specialise, follower)
-        return _callable(executable, described)
+        built = _compile_described(part, sources, described, config)
+        return run_eagerly(part, sources) if built is None else built.call
 
     parts = Parts(module, sources, compile_part, reason)
     if parts.whole is None:
         check_parts([], module.graph.nodes, reason)
         record_eager(name, reason, config.explain)
-        return run_eagerly(module)
+        return run_eagerly(module, sources)
     record_parts(name, reason, parts.count, parts.outside, config.explain)
-    return run_eagerly(parts.whole)
+    return run_eagerly(parts.whole, sources)
 
 
 def _graph_name() -> str:

@@ -27,3 +27,7 @@ class MemoryLimitError(CompileError, MemoryError):
 
 class OptionError(CompileError, ValueError):
     """An option or a mode that does not exist, or a wrong value of one."""
+
+
+class SavedGraphError(RuntimeError):
+    """A graph that PyTorch saved cannot run here, or a graph cannot be saved."""

@@ -25,6 +25,7 @@ class Counters:
     launches: int = 0  # kernel launches in one call of each graph
     fallback_calls: int = 0  # calls to PyTorch's dispatcher in one call of each graph
     eager_graphs: int = 0  # whole graphs that PyTorch runs
+    loaded: int = 0  # of these, from artefacts that PyTorch saved
     repacked: int = 0  # programs made again because frozen weights changed
     specialised: int = 0  # programs made in the background for sizes that came
 

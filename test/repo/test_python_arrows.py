@@ -37,9 +37,12 @@ ARROWS: dict[str, set[str]] = {
     "describe": {"marks", "collectives"},
     "trace": set(),
     "shapes": {"marks", "describe"},
-    "packages": {"marks", "describe", "trace", "shapes"},
-    "capture": {"marks", "describe"},
-    "backend": {"marks", "collectives", "describe", "shapes", "packages", "capture"},
+    "packages": {"marks", "collectives", "describe", "trace", "shapes"},
+    "saved": {"describe", "shapes", "packages"},
+    "capture": {"marks", "describe", "saved"},
+    "backend": {
+        *("marks", "collectives", "describe", "shapes", "packages", "saved", "capture"),
+    },
     "deploy": {"marks", "collectives", "describe", "packages", "capture", "shapes"},
     "method_cache": {
         *("marks", "collectives", "describe", "trace", "shapes", "packages", "capture"),

@@ -21,6 +21,7 @@ number_arguments    gives Python numbers the dtype of the trace
 sharing             compares how the arguments of calls share memory
 partition           cuts a graph around operators that have no description
 eager_graph         runs graphs in PyTorch
+artefacts           lets AOTAutograd save what it compiles, and find it again
 observer            lets `cache_compile` follow a compilation
 quiet_code          removes from Dynamo's code what measures Dynamo
 """

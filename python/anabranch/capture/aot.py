@@ -23,7 +23,9 @@ from ..describe.description import InputSource
 from ..describe.storages import check_places
 from ..describe.written import Misplaced, check_views
 from ..report import record_eager
+from ..saved import saving
 from . import (
+    artefacts,
     constants,
     identity,
     inlining,
@@ -111,13 +113,15 @@ def aot(
     more_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
     more_whole: Sequence[Any] = (),
     watch: bool = False,
+    key: str = "",
 ) -> Callable[..., Any]:
     """Traces `module` and hands each ATen graph to `compile_graph`, with its parameters
     and buffers frozen (`freeze`), watched (`watch`) or as any input. Where gradients are
     computed they are inputs.
 
     `more_decompositions` win over Anabranch's own. `more_whole` are composite operators
-    that stay whole in addition to WHOLE.
+    that stay whole in addition to WHOLE. `key` names what `compile_graph` does, for
+    AOTAutograd's cache; without it, no later trace finds this one there.
     """
     training = _needs_gradients(module, example_inputs)
     if freeze == "move" and not training:
@@ -130,7 +134,8 @@ def aot(
             bool(freeze) and not training,
             watch and not training,
         )
-    if freeze and not training:
+    saves = saving.is_asked() and artefacts.can_be_saved(module, example_inputs)
+    if freeze and not training and not saves:
         constants.guard(module, sources.arguments)
 
     def forward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
@@ -139,16 +144,16 @@ def aot(
         check_places(graph.graph.nodes)
         # The trace ends here: constants are real tensors, so no tracing mode may
         # intercept operators on them.
-        with _disable_current_modes():
+        with _disable_current_modes(), saving.switched(saves):
             return compile_graph(graph, inputs, graph_sources(graph, sources))
 
     def compile_backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         inlining.inline(graph)
-        if (operator := misdescribed_operator(graph)) is not None:
-            reason = f"PyTorch traces wrong shapes for {operator} of bf16"
-            record_eager("graph", reason, explain=False)
-            return run_eagerly(graph)
-        with _disable_current_modes():
+        with _disable_current_modes(), saving.switched(saves):
+            if (operator := misdescribed_operator(graph)) is not None:
+                reason = f"PyTorch traces wrong shapes for {operator} of bf16"
+                record_eager("graph", reason, explain=False)
+                return run_eagerly(graph)
             return compile_graph(graph, inputs, graph_sources(graph, InputSources()))
 
     def backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
@@ -168,10 +173,11 @@ def aot(
         return traced
 
     try:
-        if training:
-            return trace(forward, backward)
-        with whole_composites(more_whole):
-            return inference()
+        with artefacts.keyed(saves, key, module, sources):
+            if training:
+                return trace(forward, backward)
+            with whole_composites(more_whole):
+                return inference()
     except Misplaced as reason:
         if (watching := observer.current()) is not None:
             watching.refuse(f"PyTorch runs it: {reason}")
@@ -267,6 +273,7 @@ def _trace(
     backward: Callable[..., Any] | None = None,
     **how: Any,
 ) -> Callable[..., Any]:
+    forward = artefacts.compiler(forward)
     with interpolation.in_traces():
         return aot_module_simplified(
             module,

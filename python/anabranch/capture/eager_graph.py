@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.fx
 
-from .. import _C
+from ..describe.description import InputSource
+from ..saved import graph as saved_graph
+from ..saved import saving
+from ..saved.pytorch_graph import runner
 
 # A graph's printed code spells a complex constant as Python does: `(1+nanj)`. PyTorch
 # defines `nan` and `inf` for it, and not their products with the imaginary unit.
@@ -20,18 +23,15 @@ for _name in ("nan", "inf"):
     )
 
 
-def run_eagerly(module: torch.fx.GraphModule) -> Callable[..., Any]:
+def run_eagerly(
+    module: torch.fx.GraphModule, sources: Sequence[InputSource] = ()
+) -> Callable[..., Any]:
     """Runs the graph in PyTorch, by AOTAutograd's boxed calling convention: the callee
-    empties its list of arguments."""
-
-    def call(arguments: list[Any]) -> Any:
-        _C.check_may_run()
-        values = list(arguments)
-        arguments.clear()
-        return module.forward(*values)
-
-    call._boxed_call = True  # type: ignore[attr-defined]
-    return call
+    empties its list of arguments. `sources` say where these come from."""
+    call = runner(module)
+    if not saving.is_on():
+        return call
+    return saved_graph.of_pytorch(module, sources, call)
 
 
 def misdescribed_operator(graph: torch.fx.GraphModule) -> str | None:

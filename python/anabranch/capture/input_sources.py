@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._dynamo.source import FloatTensorSource
 
 from ..describe.description import InputSource
 
@@ -58,16 +59,20 @@ def input_sources(
 def _dynamo_source(
     node: torch.fx.Node, value: Any, freeze: bool, watch: bool
 ) -> InputSource:
+    # aot_compile leaves only the attribute.
     argument = node.meta.get("grapharg")
-    source = getattr(argument, "source", None)
+    source = getattr(argument, "source", getattr(node, "_dynamo_source", None))
     if source is None:
         return InputSource(str(node.target))
     found = InputSource(_label(source), expression=_name(source))
     # Dynamo passes a number whose value it does not fix as a tensor, which it makes for
     # each call.
-    if not isinstance(value, torch.Tensor) or getattr(
+    if isinstance(source, FloatTensorSource) or getattr(
         argument, "pass_arg_as_tensor", False
     ):
+        is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return dataclasses.replace(found, number=is_float)
+    if not isinstance(value, torch.Tensor):
         return found
     if isinstance(value, torch.nn.Parameter):
         return _state(found, "parameter", value, freeze, watch)

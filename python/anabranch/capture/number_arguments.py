@@ -42,4 +42,6 @@ def as_traced(
             values[place] = values[place].to(dtype)
         return call(*values)
 
+    # The artefact of the graph, if PyTorch saves it, converts numbers by itself.
+    converted.serialize = getattr(call, "serialize", None)  # type: ignore[attr-defined]
     return converted

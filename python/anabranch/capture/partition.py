@@ -29,6 +29,7 @@ from ..describe.symbols import integer
 from ..describe.tensors import foreign_strides
 from ..marks.mark_order import is_order
 from ..marks.super_kernel import check_parts
+from ..saved.graph import SavedGraph, SavedPart
 from .sharing import overlaps_itself
 
 # Compiles one part: its graph, where its inputs come from, its number.
@@ -281,6 +282,8 @@ def _function(compiled: Callable[[list[Any]], Any], number: int) -> Any:
         return compiled(list(arguments))
 
     call.__name__ = f"part{number}"
+    if isinstance(compiled, SavedGraph):
+        call.saved_module = SavedPart(compiled)  # type: ignore[attr-defined]
     return call
 
 
@@ -292,6 +295,16 @@ def _moved(tensor: torch.Tensor, offset: int) -> torch.Tensor:
     memory = tensor.new_empty(offset + extent + 1)
     placed = memory.as_strided(tensor.shape, tensor.stride(), offset)
     return placed.copy_(tensor)
+
+
+class _Moved(torch.nn.Module):
+    """`_moved` in a graph that PyTorch saves."""
+
+    def forward(self, tensor: torch.Tensor, offset: int) -> torch.Tensor:
+        return _moved(tensor, offset)
+
+
+_moved.saved_module = _Moved()  # type: ignore[attr-defined]
 
 
 def _unmade(*_: Any) -> Any:

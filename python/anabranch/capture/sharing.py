@@ -46,7 +46,7 @@ def watch(
     try:
         compiled = compile_()
     except (AssertionError, RuntimeError) as error:
-        if isinstance(error, CompileError) or not _suspicious(example_inputs):
+        if isinstance(error, CompileError) or not suspicious(example_inputs):
             raise
         return eager(f"arguments that it writes share memory: {error}")
     state = [*module.parameters(), *module.buffers()]
@@ -95,6 +95,8 @@ class _Apart(_Watched):
         super().__init__(module, compiled, explain)
         self.state = state
         self.written = written
+        # The artefact of the graph, if PyTorch saves it, compares memory by itself.
+        self.serialize = getattr(compiled, "serialize", None)
 
     def __call__(self, *arguments: Any) -> Any:
         values = (*self.state, *arguments) if self.state else arguments
@@ -167,7 +169,8 @@ def _bases(values: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _suspicious(values: Sequence[Any]) -> bool:
+def suspicious(values: Sequence[Any]) -> bool:
+    """Whether values share memory, or elements of one value do."""
     return bool(_offsets(values)) or any(map(overlaps_itself, values))
 
 

@@ -26,6 +26,8 @@ class InputSource:
     # Dynamo's name of the source: an expression over the locals `L` and the globals
     # `G`.
     expression: str = ""
+    # A Python float, which Dynamo passes as a tensor of f64.
+    number: bool = False
 
     def as_input(self) -> InputSource:
         """The same source, neither frozen nor watched."""

@@ -3,7 +3,9 @@
 Start with `package`; docs/design/cache.md describes the entries of the cache.
 
 package         compiles a description to a package and loads it
+function        makes of an executable the function that AOTAutograd calls
 cache           the compile cache: keys, entries and limits
+handed_over     packages in the bytes of torch.compiler.save_cache_artifacts
 kernel_library  packages for exact shapes, which processes and models share
 frozen          follows frozen weights that their owner changes
 optimizers      makes steps of fused optimizers visible to `frozen`

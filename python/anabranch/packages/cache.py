@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import tarfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from typing import Any
 from .. import _C
 from ..config import Config
 from ..report import log
+from . import handed_over
 
 FORMAT = 3
 PACKAGES, FUNCTIONS, KERNELS = "packages", "functions", "kernels"
@@ -213,12 +215,47 @@ def package_entry(key_parts: Callable[[], Any], config: Config) -> Iterator[Entr
     root = folder() if takes_part(config) else ""
     if root:
         key = digest(FORMAT, PACKAGES, identity(), key_parts())
-        entry = Entry(entry_folder(root, PACKAGES, key), trust=config.trust)
+        entry = PackageEntry(root, key, config.trust)
     try:
         yield entry or _Nothing()
     finally:
         if entry is not None:
             entry.close()
+
+
+class PackageEntry(Entry):
+    """The entry of a package, which torch.compiler.save_cache_artifacts carries to other
+    machines."""
+
+    def __init__(self, root: str, key: str, trust: str | None) -> None:
+        super().__init__(entry_folder(root, PACKAGES, key), trust=trust)
+        self.key = key
+
+    def read(self, on_broken: Callable[[str], None] | None = None) -> str | None:
+        text = super().read(on_broken)
+        if text is None and self._writing:
+            text = self._take()
+        if text is not None:
+            handed_over.offer(self.key, self.folder, self.index, text)
+        return text
+
+    def _take(self) -> str | None:
+        """The text of a package that PyTorch loaded, which becomes this entry."""
+
+        def publish(package: str, text: str) -> bool:
+            return super(PackageEntry, self).publish(package, {}, text)
+
+        try:
+            return handed_over.find(self.key, publish)
+        except (OSError, tarfile.TarError) as error:
+            _say_broken(str(error))
+            return None
+
+    def publish(self, package: str, blobs: dict[str, bytes], text: str) -> bool:
+        published = super().publish(package, blobs, text)
+        if published:
+            handed_over.offer(self.key, self.folder, self.index, text)
+        return published
 
 
 class _Nothing(Entry):

@@ -1,0 +1,65 @@
+"""Makes of an executable the function that AOTAutograd calls: one that follows frozen
+weights, gets programs for the shapes that come, and returns views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from .. import _C
+from ..collectives.operators import wait_first
+from ..config import Config
+from ..describe.description import Description
+from ..describe.views import restore
+from ..shapes import tiers
+from ..shapes.gears import Binding
+from . import frozen, package, tuning
+
+Call = Callable[[list[Any]], Sequence[Any]]
+
+
+class Built(NamedTuple):
+    executable: _C.Executable
+    call: Call
+
+
+def build(
+    described: Description,
+    config: Config,
+    bindings: Sequence[Binding] = (),
+    on_package: Callable[[str, dict[str, Any]], None] | None = None,
+) -> Built | None:
+    """The function of a graph, compiled or from the cache; None if the compiler was told
+    to stop early. `on_package` as of `package.build`."""
+    weights = frozen.note(described)
+    tuning.choose_blockings(described, config, bindings)
+    executable = package.build(described, config, bindings, on_package)
+    if executable is None:
+        return None
+    return Built(executable, start(executable, described, config, bindings, weights))
+
+
+def start(
+    executable: _C.Executable,
+    described: Description,
+    config: Config,
+    bindings: Sequence[Binding],
+    weights: _C.FrozenWeights | None,
+) -> Call:
+    """The function of an executable. `weights`: the result of `frozen.note`, called
+    before the values of the weights were read."""
+    follower = frozen.follow(executable, described, config, bindings, weights)
+    if config.shapes == "tiered" and not bindings and _may_return(described):
+        tiers.attach(executable, described, config, package.specialise, follower)
+    call: Call = executable
+    if described.aliases:
+        call = restore(call, described.aliases)
+    if described.awaited:
+        call = wait_first(call, described.awaited)
+    return call
+
+
+def _may_return(described: Description) -> bool:
+    """Whether the sizes of a call may come again. A size that depends on data, which
+    has no hint, seldom does, so a program for it would not pay."""
+    return all("hint" in symbol for symbol in described.graph["symbols"])
