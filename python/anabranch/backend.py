@@ -30,18 +30,20 @@ from .collectives import overlap
 from .config import Config, resolve
 from .describe.description import Description, InputSource
 from .describe.graph import GraphReader
-from .describe.symbol_table import admit_small
+from .describe.small_sizes import exception
+from .describe.symbol_table import SMALLEST_SYMBOLIC, admit_small
 from .describe.symbols import Unsupported
 from .errors import OptionError
+from .location import user_line
 from .marks import torch_streams
 from .marks.mark_order import Order
 from .marks.super_kernel import check_parts
 from .packages import cache, function
-from .report import record_eager, record_parts
+from .report import record_eager, record_parts, say
 from .saved import graph as saved_graph
 from .saved import saving
 from .saved.program import read_files
-from .shapes import gears, unit_sizes
+from .shapes import gears, small_sizes, unit_sizes
 
 _C.use_torch()
 
@@ -98,12 +100,18 @@ def anabranch(
             key="" if decompositions else _key(settings, found),
         )
 
-    if purity.may_write(module, example_inputs):
-        call = sharing.watch(module, example_inputs, compile_all, settings.explain)
-    else:
-        call = compile_all()
+    with small_sizes.noting() as symbols:
+        if purity.may_write(module, example_inputs):
+            call = sharing.watch(module, example_inputs, compile_all, settings.explain)
+        else:
+            call = compile_all()
     quiet_code.begin()
     call = number_arguments.as_traced(call, module, example_inputs)
+    if symbols:
+        again = functools.partial(
+            anabranch, config=settings, decompositions=decompositions
+        )
+        call = small_sizes.serve(call, module, symbols, again)
     return artefacts.with_artefact(call, module, settings.explain)
 
 
@@ -201,7 +209,7 @@ def compile_graph(
     unit_sizes.notice(described.graph["symbols"])
     # A replay of a method refuses these sizes, and gears name others.
     if watching is None and not geared:
-        admit_small(described.graph["symbols"])
+        _admit_small(module, described, config)
     bindings = gears.bindings(geared, gears.combine(geared, config.gears_merge))
 
     def found(folder: str, report: dict[str, Any]) -> None:
@@ -269,7 +277,7 @@ def _compile_parts(
         except Unsupported as refusal:
             record_eager(part_name, str(refusal), config.explain)
             return run_eagerly(part, sources)
-        admit_small(described.graph["symbols"])
+        _admit_small(part, described, config)
         built = _compile_described(part, sources, described, config)
         return run_eagerly(part, sources) if built is None else built.call
 
@@ -280,6 +288,25 @@ def _compile_parts(
         return run_eagerly(module, sources)
     record_parts(name, reason, parts.count, parts.outside, config.explain)
     return run_eagerly(parts.whole, sources)
+
+
+def _admit_small(
+    module: torch.fx.GraphModule, described: Description, config: Config
+) -> None:
+    """Lets the program of a graph run sizes of zero and one, if it computes them like
+    all other sizes."""
+    symbols = described.graph["symbols"]
+    if not any(symbol.get("min") == SMALLEST_SYMBOLIC for symbol in symbols):
+        return
+    if (node := exception(module)) is None:
+        admit_small(symbols)
+        return
+    small_sizes.note(symbols)
+    if config.explain:
+        say(
+            f"{described.graph['name']}: {node.target} may treat a size of zero or one"
+            f" in another way\n  {user_line(node)}"
+        )
 
 
 def _graph_name() -> str:

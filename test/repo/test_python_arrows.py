@@ -39,7 +39,7 @@ ARROWS: dict[str, set[str]] = {
     "shapes": {"marks", "describe"},
     "packages": {"marks", "collectives", "describe", "trace", "shapes"},
     "saved": {"describe", "shapes", "packages"},
-    "capture": {"marks", "describe", "saved"},
+    "capture": {"marks", "describe", "shapes", "saved"},
     "backend": {
         *("marks", "collectives", "describe", "shapes", "packages", "saved", "capture"),
     },

@@ -24,6 +24,7 @@ from ..describe.storages import check_places
 from ..describe.written import Misplaced, check_views
 from ..report import record_eager
 from ..saved import saving
+from ..shapes import small_sizes
 from . import (
     artefacts,
     constants,
@@ -168,7 +169,8 @@ def aot(
             traced = _trace_as_it_is(trace, forward, stateless=not sources.state)
         if traced is None:
             return trace(forward, backward)
-        if observer.current() is None:
+        # A graph that is compiled again for small sizes keeps its arguments.
+        if observer.current() is None and not small_sizes.are_noted():
             constants.stop_fetching(module, sources.arguments, traced)
         return traced
 

@@ -12,6 +12,7 @@ outputs              results of the graph
 tensors              dtypes, shapes and strides
 symbols              sizes as expressions
 symbol_table         the symbols of a graph, and the range of each
+small_sizes          shows that a graph computes sizes of zero and one like others
 ranges               what the compiler may know of frozen integers
 shape_checks         shapes that PyTorch checks only in eager mode
 storages             replaces a view by its owner, for operators that read the owner's memory

@@ -34,11 +34,8 @@ def symbols_of(
 
 
 def admit_small(symbols: list[dict[str, Any]]) -> None:
-    """Lets the program of a graph run sizes of zero and one.
-
-    PyTorch's guards compile anew for these sizes. Where a user has turned the guards
-    off, eager PyTorch runs them, and so does a program: it computes all symbolic sizes
-    alike."""
+    """Lets the program of a graph run sizes of zero and one. `small_sizes` says which
+    graphs compute them like all other sizes."""
     for symbol in symbols:
         if symbol.get("min") == SMALLEST_SYMBOLIC:
             symbol["min"] = 0

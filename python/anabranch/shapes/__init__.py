@@ -2,7 +2,8 @@
 
 Start with `gears`; docs/design/shapes.md has the rules.
 
-gears       programs for the sizes that a user names
-tiers       programs for the sizes that come, compiled in the background
-unit_sizes  programs for sizes of one, compiled in the first call
+gears        programs for the sizes that a user names
+tiers        programs for the sizes that come, compiled in the background
+unit_sizes   programs for sizes of one, compiled in the first call
+small_sizes  programs for sizes that a trace excludes, for callers without guards
 """

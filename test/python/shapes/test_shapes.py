@@ -75,6 +75,18 @@ def test_one_symbolic_program(seed):
     assert anabranch.counters.graphs >= 1
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_graphs_without_guards(seed):
+    function = graph(seed)
+    dropped = {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
+    compiled = torch.compile(function, backend=anabranch.anabranch, options=dropped)
+    given = arguments(7)
+    for argument in given:
+        torch._dynamo.maybe_mark_dynamic(argument, 0)
+    compare(function, compiled, given)
+    check(function, compiled, (*SIZES, 1, 64))
+
+
 @pytest.mark.parametrize("seed", range(12, 15))
 def test_gears(seed):
     function = graph(seed)
