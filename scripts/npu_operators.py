@@ -7,6 +7,7 @@ import ast
 import itertools
 import re
 import sys
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from written import ROOT, keep
@@ -16,6 +17,7 @@ MODULE = OPERATORS / "published.py"
 PAGE = ROOT / "torchair-compat" / "OPERATORS.md"
 LINE = 88  # columns of a line of Python
 DECORATORS = {
+    "atb_operator",
     "npu_attention",
     "npu_effect",
     "npu_function",
@@ -28,6 +30,7 @@ class Operator(NamedTuple):
     name: str
     file: str  # below OPERATORS, without its ending
     summary: str
+    is_atb: bool  # of torch.ops.atb, whose operators torch_npu finds by itself
 
 
 def definitions() -> list[Operator]:
@@ -36,17 +39,18 @@ def definitions() -> list[Operator]:
     for path in sorted(OPERATORS.glob("*/*.py")):
         file = str(path.relative_to(OPERATORS).with_suffix(""))
         for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.FunctionDef) and is_definition(node):
-                found.append(Operator(node.name, file, summary(node)))
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            decorators = decorators_of(node)
+            if decorators & DECORATORS:
+                is_atb = "atb_operator" in decorators
+                found.append(Operator(node.name, file, summary(node), is_atb))
     return found
 
 
-def is_definition(function: ast.FunctionDef) -> bool:
-    for decorator in function.decorator_list:
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if isinstance(called, ast.Name) and called.id in DECORATORS:
-            return True
-    return False
+def decorators_of(function: ast.FunctionDef) -> set[str]:
+    called = [d.func if isinstance(d, ast.Call) else d for d in function.decorator_list]
+    return {one.id for one in called if isinstance(one, ast.Name)}
 
 
 def summary(function: ast.FunctionDef) -> str:
@@ -61,12 +65,13 @@ def module(operators: list[Operator]) -> str:
     files: dict[str, list[str]] = {}
     for one in operators:
         files.setdefault(one.file, [])
-        if not one.name.startswith("_"):
+        if not one.is_atb and not one.name.startswith("_"):
             files[one.file].append(one.name)
+    folders = {file.partition("/")[0] for file in files}
     lines = [
         '"""All operators of torch_npu. scripts/npu_operators.py writes this file."""',
         "",
-        *(line for file, names in files.items() for line in imports(file, names)),
+        *(line for folder in sorted(folders) for line in imports(folder, files)),
         "",
         "__all__ = [",
         *(f'    "{name}",' for name in sorted(itertools.chain(*files.values()))),
@@ -75,19 +80,31 @@ def module(operators: list[Operator]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def imports(file: str, names: list[str]) -> list[str]:
-    folder, _, stem = file.rpartition("/")
-    if not names:  # its operators are for torch.ops.npu only
-        return [f"from .{folder} import {stem}  # noqa: F401"]
-    head = f"from .{folder}.{stem} import"
-    line = f"{head} {', '.join(sorted(names))}"
-    if len(line) <= LINE:
+def imports(folder: str, files: dict[str, list[str]]) -> Iterator[str]:
+    """The imports of a folder's files. Those without public names come first: their
+    operators are found in torch.ops."""
+    inside = {
+        file.partition("/")[2]: names
+        for file, names in files.items()
+        if file.startswith(f"{folder}/")
+    }
+    bare = [stem for stem, names in inside.items() if not names]
+    if bare:
+        yield from statement(f"from .{folder} import", bare, "  # noqa: F401")
+    for stem, names in inside.items():
+        if names:
+            yield from statement(f"from .{folder}.{stem} import", sorted(names), "")
+
+
+def statement(head: str, names: list[str], comment: str) -> list[str]:
+    line = f"{head} {', '.join(names)}{comment}"
+    if len(line) <= LINE and (len(names) == 1 or not comment):
         return [line]
-    return [f"{head} (", *(f"    {name}," for name in sorted(names)), ")"]
+    return [f"{head} (", *(f"    {name},{comment}" for name in names), ")"]
 
 
 def page(operators: list[Operator]) -> str:
-    public = [one for one in operators if not one.name.startswith("_")]
+    public = [one for one in operators if one.is_atb or not one.name.startswith("_")]
     lines = [
         "# Operators of torch_npu",
         "",
@@ -100,10 +117,16 @@ def page(operators: list[Operator]) -> str:
         "|---|---|---|",
     ]
     lines += [
-        f"| `{one.name}` | {cell(one.summary)} | `{one.file}.py` |"
+        f"| `{shown(one)}` | {cell(one.summary)} | `{one.file}.py` |"
         for one in sorted(public)
     ]
     return "\n".join(lines) + "\n"
+
+
+def shown(operator: Operator) -> str:
+    """The name in torch_npu."""
+    inside = operator.is_atb and not operator.name.startswith("_")
+    return f"atb.{operator.name}" if inside else operator.name
 
 
 def cell(text: str) -> str:

@@ -16,6 +16,7 @@ _hide_frames(__file__)
 
 __all__ = [
     "Format",
+    "atb",
     "contrib",
     "distributed",
     "dynamo",
@@ -30,8 +31,10 @@ npu, dynamo = _install()
 # Scripts call operators with an underscore by these names too.
 globals().update(
     {
-        name: getattr(torch.ops.npu, name)
-        for name in dir(torch.ops.npu)
+        name: getattr(namespace, name)
+        for namespace in (torch.ops.npu, torch.ops.atb)
+        for name in dir(namespace)
         if name[:5] == "_npu_"
     }
 )
+atb = torch.ops.atb

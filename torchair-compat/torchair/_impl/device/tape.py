@@ -35,6 +35,8 @@ __all__ = [
     "graph_task_update_begin",
     "graph_task_update_end",
     "is_current_stream_capturing",
+    "is_recording",
+    "recorded_as_one",
     "recorded_whole",
 ]
 
@@ -283,9 +285,15 @@ def graph_task_update_end(stream: Any) -> None:
 
 
 def recorded_whole(operator: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of an operator that PyTorch takes apart: a capture records a call of
-    it as one, so that its arguments can be changed."""
+    """`recorded_as_one` for an operator whose arguments `NPUGraph.update` may change."""
     _whole.add(operator)
+    return recorded_as_one(operator, function)
+
+
+def recorded_as_one(operator: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of an operator that PyTorch takes apart: a capture records a call of
+    it as one. So a replay also reads the values that decide what the parts do, such as
+    lengths in a tensor."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         mode = _get_current_dispatch_mode()
@@ -295,6 +303,11 @@ def recorded_whole(operator: Any, function: Callable[..., Any]) -> Callable[...,
             return mode.record(operator, function, args, kwargs)
 
     return call
+
+
+def is_recording() -> bool:
+    """Whether a capture records the operators that this code calls."""
+    return isinstance(_get_current_dispatch_mode(), _Recorder)
 
 
 class _Recorder(TorchDispatchMode):

@@ -8,6 +8,10 @@ from typing import Any
 
 import torch
 
+from anabranch.extension import is_traced
+
+from ..device.tape import is_recording
+
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 INTEGERS = (torch.int32, torch.int64)
 
@@ -16,6 +20,12 @@ def check(condition: bool, name: str, message: str) -> None:
     """RuntimeError with the operator's name, unless the condition holds."""
     if not condition:
         raise RuntimeError(f"{name}: {message}")
+
+
+def reads_values(tensor: torch.Tensor) -> bool:
+    """Whether code may read the tensor's values. A graph does not know them, and a capture
+    of the code's parts would keep them."""
+    return type(tensor) is torch.Tensor and not is_traced() and not is_recording()
 
 
 def check_dtype(

@@ -15,22 +15,26 @@ import torch
 from torch.fx.node import has_side_effect
 from torch.jit._builtins import _register_builtin
 
-from ..device.tape import recorded_whole
+from ..device.tape import recorded_as_one, recorded_whole
 from .checks import check, check_shape, naming
 from .schema import reserved_arguments, schema_of, signature_of
 
 __all__ = [
     "COMPOSITIONS",
+    "atb_operator",
     "called_by",
     "npu_attention",
     "npu_effect",
     "npu_function",
     "npu_operator",
     "npu_operator_of",
+    "writing",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _LIBRARY = torch.library.Library("npu", "FRAGMENT")
+# The operators of the transformer boost library.
+_ATB = torch.library.Library("atb", "FRAGMENT")
 
 # The function of each operator, by its overload.
 COMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {}
@@ -43,20 +47,62 @@ def npu_operator(function: _F) -> _F:
     return _composition(function, schema_of(function), reserved)
 
 
+def atb_operator(function: _F) -> _F:
+    """`npu_operator` for an operator of torch.ops.atb. `torch_npu.atb` has it too, and
+    torch_npu if its name begins with an underscore."""
+    reserved = reserved_arguments(function)
+    return _composition(function, schema_of(function), reserved, _ATB)
+
+
 def npu_operator_of(schema: str) -> Callable[[_F], _F]:
     """`npu_operator` for a function that takes `**options`: dozens of arguments, which it
     shares with other operators. `schema` is the text behind the name."""
     return lambda function: _composition(function, schema, {})
 
 
-def _composition(function: _F, schema: str, reserved: dict[str, Any]) -> _F:
+def _composition(
+    function: _F,
+    schema: str,
+    reserved: dict[str, Any],
+    library: torch.library.Library = _LIBRARY,
+) -> _F:
     name = function.__name__
-    _LIBRARY.define(f"{name}{schema}")
-    overload = getattr(torch.ops.npu, name).default
+    library.define(f"{name}{schema}")
+    packet = getattr(getattr(torch.ops, library.ns), name)
+    overload = packet.default
     checked = naming(_refusing(reserved, function, overload._schema), overload._schema)
     COMPOSITIONS[overload] = checked
-    _LIBRARY.impl(name, checked, "CompositeImplicitAutograd")
-    return _described(function)
+    recorded = recorded_as_one(overload, checked)
+    library.impl(name, recorded, "CompositeImplicitAutograd")
+    return _described(function, packet)
+
+
+def writing(*names: str) -> Callable[[_F], _F]:
+    """Gives an operator of torch.ops.atb the overload `out`, which writes the results to
+    arguments of these names."""
+
+    def define(operator: _F) -> _F:
+        packet = cast(torch._ops.OpOverloadPacket, operator)
+        schema = packet.default._schema
+        name = schema.name.removeprefix("atb::")
+        taken = str(schema).partition("(")[2].rpartition(") -> ")[0]
+        kinds = [f"Tensor({letter}!)" for letter in "abcd"[: len(names)]]
+        given = ", ".join(f"{kind} {what}" for kind, what in zip(kinds, names))
+        _ATB.define(f"{name}.out({taken}, {given}) -> ({', '.join(kinds)})")
+        run = COMPOSITIONS[packet.default]
+
+        def write(*args: Any, **kwargs: Any) -> Any:
+            targets = tuple(kwargs.pop(what) for what in names)
+            for what, target, made in zip(names, targets, run(*args, **kwargs)):
+                check_shape(target, name, what, tuple(made.shape))
+                target.copy_(made)
+            return targets
+
+        recorded = recorded_as_one(packet.out, write)
+        _ATB.impl(f"{name}.out", recorded, "CompositeImplicitAutograd")
+        return operator
+
+    return define
 
 
 def npu_effect(traced: Callable[..., None]) -> Callable[[_F], _F]:
@@ -68,8 +114,9 @@ def npu_effect(traced: Callable[..., None]) -> Callable[[_F], _F]:
         _LIBRARY.define(f"{name}{schema_of(function)}")
         _LIBRARY.impl(name, function, "CompositeExplicitAutograd")
         torch.library.register_fake(f"npu::{name}", traced, lib=_LIBRARY)
-        has_side_effect(getattr(torch.ops.npu, name).default)
-        return _described(function)
+        packet = getattr(torch.ops.npu, name)
+        has_side_effect(packet.default)
+        return _described(function, packet)
 
     return define
 
@@ -103,7 +150,7 @@ def npu_attention(schema: str) -> Callable[[_F], _F]:
         for_workspace = f"_{name}_get_max_workspace"
         _LIBRARY.impl(for_workspace, _no_workspace, "CompositeImplicitAutograd")
         getattr(torch.ops.npu, for_workspace).__doc__ = "An empty tensor."
-        return _described(function)
+        return _described(function, packet)
 
     return define
 
@@ -146,11 +193,10 @@ def called_by(caller: Callable[..., Any]) -> Callable[[_F], _F]:
     return replace
 
 
-def _described(function: _F) -> _F:
-    """The operator in torch.ops.npu, with the function's documentation and a signature. Type
-    checkers take it for the function."""
+def _described(function: _F, packet: torch._ops.OpOverloadPacket) -> _F:
+    """The operator with the function's documentation and a signature. Type checkers take it
+    for the function."""
     name = function.__name__
-    packet = getattr(torch.ops.npu, name)
     signature = signature_of(packet.default._schema)
     packet.__signature__ = signature
     # help() of an object that is no function prints its text only.
