@@ -70,6 +70,38 @@ def test_wide_tables(dtype) -> None:
         torch.testing.assert_close(found, wanted, **close)
 
 
+@pytest.mark.parametrize("shared", ["nothing", "length", "batch"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_interleaved_halves(dtype, shared) -> None:
+    """npu_interleave_rope, with tables for each row, or for several."""
+    x = torch.randn(B, N, S, D).to(dtype)
+    sizes = {"nothing": (B, S), "length": (B, 1), "batch": (1, S)}[shared]
+    cos, sin = (torch.rand(sizes[0], 1, sizes[1], D).to(dtype) for _ in range(2))
+    wide = torch.cat((x[..., ::2], x[..., 1::2]), -1)
+    wanted = reference(wide, cos, sin, "half")
+    eps = torch.finfo(dtype).eps
+    for run in (torch_npu.npu_interleave_rope, compiled(torch_npu.npu_interleave_rope)):
+        found = run(x, cos, sin)
+        torch.testing.assert_close(found, wanted, atol=4 * eps, rtol=4 * eps)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"x": torch.ones(2, 3, 8)}, "x must be .b, n, s, even d., got .2, 3, 8."),
+        ({"x": torch.ones(2, 3, 4, 7)}, "x must be .b, n, s, even d."),
+        ({"cos": torch.ones(2, 3, 4, 8)}, "cos must be .2 or 1, 1, 4 or 1, 8., got"),
+        ({"sin": torch.ones(3, 1, 4, 8)}, "sin must be"),
+        ({"sin": torch.ones(2, 1, 4, 8).half()}, "sin must be float32"),
+    ],
+)
+def test_interleaved_halves_that_do_not_fit(change, text) -> None:
+    table = torch.ones(2, 1, 4, 8)
+    given = {"x": torch.ones(2, 3, 4, 8), "cos": table, "sin": table} | change
+    with pytest.raises(RuntimeError, match=f"npu_interleave_rope: {text}"):
+        torch_npu.npu_interleave_rope(**given)
+
+
 X = torch.randn(4, 8)
 INPUTS = {
     "npu_gelu": (X, {}),

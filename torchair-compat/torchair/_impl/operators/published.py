@@ -27,7 +27,12 @@ from .norms.rms_norm import (
     npu_add_rms_norm_quant,
     npu_rms_norm,
 )
-from .positions.rotary import npu_apply_rotary_pos_emb, npu_rotary_mul
+from .positions.rotary import (
+    npu_apply_rotary_pos_emb,
+    npu_interleave_rope,
+    npu_rotary_mul,
+)
+from .positions.tables import npu_mrope
 from .products.grouped_matmul import npu_grouped_matmul
 from .products.quant_matmul import npu_quant_matmul, npu_trans_quant_param
 from .products.weights import (
@@ -73,6 +78,7 @@ __all__ = [
     "npu_group_quant",
     "npu_grouped_matmul",
     "npu_incre_flash_attention",
+    "npu_interleave_rope",
     "npu_kv_rmsnorm_rope_cache",
     "npu_mla_prolog",
     "npu_moe_compute_expert_tokens",
@@ -85,6 +91,7 @@ __all__ = [
     "npu_moe_init_routing_v2",
     "npu_moe_token_permute",
     "npu_moe_token_unpermute",
+    "npu_mrope",
     "npu_prefetch",
     "npu_prompt_flash_attention",
     "npu_quant_matmul",

@@ -1,14 +1,14 @@
 """Rotary embeddings of positions.
 
-After Ascend's API reference of torch_npu: pages npu_rotary_mul and
-npu_apply_rotary_pos_emb."""
+After Ascend's API reference of torch_npu: pages npu_rotary_mul,
+npu_apply_rotary_pos_emb and npu_interleave_rope."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from ..checks import check
+from ..checks import FLOATS, check, check_dtype
 from ..definition import npu_operator
 from ..schema import Reserved
 
@@ -106,3 +106,36 @@ def _of_heads(x: Tensor, cos: Tensor, sin: Tensor, rotary_mode: str) -> Tensor:
     r1, r2 = (t.unsqueeze(-2) if t.dim() == 3 else t for t in (cos, sin))
     heads = x.unflatten(-1, (x.shape[-1] // width, width))
     return npu_rotary_mul(heads, r1, r2, rotary_mode).flatten(-2)
+
+
+@npu_operator
+def npu_interleave_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotates pairs of neighbours and puts the halves of the pairs behind each other,
+    computed in f32.
+
+    x         (b, n, s, d) float, d even
+    cos, sin  (b or 1, 1, s or 1, d), in x's dtype
+
+    Returns (b, n, s, d) in x's dtype. RuntimeError: another shape or dtype.
+    """
+    name = "npu_interleave_rope"
+    check_dtype(x, name, "x", FLOATS)
+    right = x.dim() == 4 and x.shape[3] % 2 == 0
+    check(right, name, f"x must be (b, n, s, even d), got {tuple(x.shape)}")
+    batch, _, length, width = x.shape
+    for what, table in (("cos", cos), ("sin", sin)):
+        check_dtype(table, name, what, (x.dtype,))
+        sizes = tuple(table.shape)
+        fits = len(sizes) == 4 and sizes[1] == 1 and sizes[3] == width
+        fits = fits and sizes[0] in (1, batch) and sizes[2] in (1, length)
+        text = f"{what} must be ({batch} or 1, 1, {length} or 1, {width}), got {sizes}"
+        check(fits, name, text)
+    return rotated_pairs(x, cos, sin).to(x.dtype)
+
+
+def rotated_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """x cos + (-x2, x1) sin in f32, where neighbours are the halves x1 and x2 of pairs."""
+    pairs = x.to(torch.float32).unflatten(-1, (-1, 2))
+    left, right = pairs[..., 0], pairs[..., 1]
+    halves, swapped = torch.cat([left, right], -1), torch.cat([-right, left], -1)
+    return halves * cos.to(torch.float32) + swapped * sin.to(torch.float32)
