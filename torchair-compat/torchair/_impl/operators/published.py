@@ -44,12 +44,17 @@ from .quantisation.dequant_swiglu import npu_dequant_swiglu_quant
 from .quantisation.group_quant import npu_group_quant
 from .quantisation.quantise import npu_dynamic_quant, npu_quantize
 from .routing.dispatch import npu_moe_distribute_combine, npu_moe_distribute_dispatch
+from .routing.dispatch_v2 import (
+    npu_moe_distribute_combine_v2,
+    npu_moe_distribute_dispatch_v2,
+)
 from .routing.experts import (
     npu_moe_finalize_routing,
     npu_moe_gating_top_k_softmax,
     npu_moe_init_routing,
 )
 from .routing.init_routing import npu_moe_init_routing_v2
+from .routing.re_routing import npu_moe_re_routing
 from .routing.routing import (
     npu_moe_compute_expert_tokens,
     npu_moe_gating_top_k,
@@ -83,12 +88,15 @@ __all__ = [
     "npu_mla_prolog",
     "npu_moe_compute_expert_tokens",
     "npu_moe_distribute_combine",
+    "npu_moe_distribute_combine_v2",
     "npu_moe_distribute_dispatch",
+    "npu_moe_distribute_dispatch_v2",
     "npu_moe_finalize_routing",
     "npu_moe_gating_top_k",
     "npu_moe_gating_top_k_softmax",
     "npu_moe_init_routing",
     "npu_moe_init_routing_v2",
+    "npu_moe_re_routing",
     "npu_moe_token_permute",
     "npu_moe_token_unpermute",
     "npu_mrope",

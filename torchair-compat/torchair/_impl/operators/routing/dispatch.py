@@ -10,50 +10,14 @@ from torch import Tensor
 
 from ..checks import check, check_dtype, check_shape
 from ..definition import npu_operator
-from ..quantisation.rows import row_scale
 from ..schema import Reserved
-from .expert_ranks import ExpertRanks
-
-_RANKS = " str group_ep, int ep_world_size, int ep_rank_id, int moe_expert_num, *,"
-_SHARED = (
-    " str group_tp='', int tp_world_size=0, int tp_rank_id=0,"
-    " int expert_shard_type=0, int shared_expert_num=1,"
-    " int shared_expert_rank_num=0,"
+from .transport import (
+    check_dispatched,
+    check_reserved,
+    checked_ranks,
+    return_rows,
+    send_rows,
 )
-
-
-def _ranks(
-    name: str,
-    expert_ids: Tensor,
-    group: str,
-    world: int,
-    rank: int,
-    experts: int,
-    shared: int,
-    global_bs: int,
-) -> ExpertRanks:
-    check_dtype(expert_ids, name, "expert_ids", (torch.int32,))
-    check(expert_ids.dim() == 2, name, "expert_ids must have 2 dimensions")
-    tokens, choices = expert_ids.shape
-    even = global_bs >= 0 and global_bs % max(world, 1) == 0
-    check(even, name, f"global_bs must be a multiple of {world}, got {global_bs}")
-    most = global_bs // world if global_bs else tokens
-    check(tokens <= most, name, f"global_bs {global_bs} has no place for {tokens} rows")
-    fits = 0 < choices <= experts
-    check(fits, name, f"{choices} choices of {experts} experts")
-    found = ExpertRanks(name, group, world, rank, experts, shared, most, choices)
-    found.check()
-    return found
-
-
-def _check_reserved(name: str, tp_world_size: int, shard: int, shared: int) -> None:
-    for what, value, known in (
-        ("tp_world_size", tp_world_size, (0, 1)),
-        ("expert_shard_type", shard, (0,)),
-        ("shared_expert_num", shared, (1,)),
-    ):
-        right = value in known
-        check(right, name, f"{what} must be one of {known}, got {value}")
 
 
 @npu_operator
@@ -106,13 +70,15 @@ def npu_moe_distribute_dispatch(
     """
     name = "npu_moe_distribute_dispatch"
     check(x_active_mask is None, name, "x_active_mask must be None")
-    _check_reserved(name, tp_world_size, expert_shard_type, shared_expert_num)
+    check_reserved(name, tp_world_size, expert_shard_type)
+    text = f"shared_expert_num must be one of (1,), got {shared_expert_num}"
+    check(shared_expert_num == 1, name, text)
     check(quant_mode in (0, 2), name, f"quant_mode must be 0 or 2, got {quant_mode}")
     known = expert_token_nums_type in (0, 1)
     check(known, name, f"no such expert_token_nums_type: {expert_token_nums_type}")
     check_dtype(x, name, "x")
     check(x.dim() == 2, name, f"x must have 2 dimensions, got {x.dim()}")
-    ranks = _ranks(
+    ranks = checked_ranks(
         name,
         expert_ids,
         group_ep,
@@ -120,69 +86,29 @@ def npu_moe_distribute_dispatch(
         ep_rank_id,
         moe_expert_num,
         shared_expert_rank_num,
+        shared_expert_num,
         global_bs,
     )
-    tokens, width = x.shape
-    check_shape(expert_ids, name, "expert_ids", (tokens, ranks.choices))
-    check_shape(expert_scales, name, "expert_scales", (tokens, ranks.choices))
-    check_dtype(expert_scales, name, "expert_scales", (torch.float32,))
-    shared = shared_expert_num if ranks.shared else 0
-    check_shape(scales, name, "scales", (shared + moe_expert_num, width))
-    check_dtype(scales, name, "scales", (torch.float32,))
-    check(scales is None or quant_mode == 2, name, "scales need quant_mode 2")
-
-    owners = ranks.owners(expert_ids)
-    places, numbers = ranks.places(owners.reshape(-1))
-    rows, factor = _copies(x, expert_ids, scales, quant_mode, shared, owners.shape[1])
-    counts = ranks.exchange(ranks.counts(owners.reshape(-1)))
-    here = counts.reshape(ranks.world, ranks.local)[:, : ranks.here].t()
-    ends = here.reshape(-1).cumsum(0)
-    taken, inside = ranks.received(ends)
-
-    def sent(values: Tensor) -> Tensor:
-        """The rows that this rank gets, from the values of each copy on all ranks."""
-        blocks = values.new_zeros(ranks.world * ranks.block, values.shape[1])
-        arrived = ranks.exchange(blocks.index_put((places,), values))[taken]
-        return torch.where(inside.unsqueeze(-1), arrived, torch.zeros_like(arrived))
-
-    none = x.new_empty(0, dtype=torch.float32)
-    weights = none
-    if expert_scales is not None:
-        ones = expert_scales.new_ones(tokens, owners.shape[1] - ranks.choices)
-        whole = torch.cat([expert_scales, ones], 1)
-        weights = sent(whole.reshape(-1, 1)).squeeze(-1)
-    sizes = here.sum(1)
-    own = numbers.reshape(tokens, -1)[:, : ranks.choices].reshape(-1)
-    return (
-        sent(rows),
-        none.clone() if factor is None else sent(factor.unsqueeze(-1)).squeeze(-1),
-        own.to(torch.int32),
-        sizes if expert_token_nums_type == 1 else sizes.cumsum(0),
-        ends.to(torch.int32),
-        x.new_empty(0, dtype=torch.int32),
-        weights.clone() if weights is none else weights,
+    check_dispatched(name, x, expert_ids, expert_scales, scales, quant_mode, ranks)
+    sent = send_rows(
+        ranks,
+        ranks.owners(expert_ids),
+        x,
+        expert_ids,
+        scales,
+        expert_scales,
+        quant_mode,
     )
-
-
-def _copies(
-    x: Tensor,
-    expert_ids: Tensor,
-    scales: Tensor | None,
-    quant_mode: int,
-    shared: int,
-    columns: int,
-) -> tuple[Tensor, Tensor | None]:
-    """A row for each choice, and one for the shared expert; and their scales."""
-    rows = x.repeat_interleave(columns, 0)
-    if quant_mode == 0:
-        return rows, None
-    wide = rows.to(torch.float32)
-    if scales is not None:
-        experts = expert_ids.to(torch.int64) + shared
-        if columns > experts.shape[1]:
-            experts = torch.cat([experts, torch.zeros_like(experts[:, :1])], 1)
-        wide = wide * scales[experts.reshape(-1)]
-    return row_scale(wide)
+    own = sent.numbers[:, : ranks.choices].reshape(-1)
+    return (
+        sent.rows,
+        sent.factors,
+        own.to(torch.int32),
+        sent.sizes if expert_token_nums_type == 1 else sent.sizes.cumsum(0),
+        sent.ends.to(torch.int32),
+        x.new_empty(0, dtype=torch.int32),
+        sent.weights,
+    )
 
 
 @npu_operator
@@ -239,9 +165,11 @@ def npu_moe_distribute_combine(
         ("shared_expert_x", shared_expert_x),
     ):
         check(given is None, name, f"{what} must be None")
-    _check_reserved(name, tp_world_size, expert_shard_type, shared_expert_num)
+    check_reserved(name, tp_world_size, expert_shard_type)
+    text = f"shared_expert_num must be one of (1,), got {shared_expert_num}"
+    check(shared_expert_num == 1, name, text)
     check_dtype(expand_x, name, "expand_x")
-    ranks = _ranks(
+    ranks = checked_ranks(
         name,
         expert_ids,
         group_ep,
@@ -249,6 +177,7 @@ def npu_moe_distribute_combine(
         ep_rank_id,
         moe_expert_num,
         shared_expert_rank_num,
+        shared_expert_num,
         global_bs,
     )
     tokens, choices = expert_ids.shape
@@ -257,27 +186,8 @@ def npu_moe_distribute_combine(
     check_shape(expert_scales, name, "expert_scales", (tokens, choices))
     shape = (ranks.here * ranks.world,)
     check_shape(ep_send_counts, name, "ep_send_counts", shape)
-    taken, inside = ranks.received(ep_send_counts.to(torch.int64))
-    # Rows that nobody sent go behind all blocks, where nobody reads them.
-    behind = ranks.world * ranks.block
-    lines = torch.where(inside, taken, behind)
     owners = ranks.owners(expert_ids)
-    places, _ = ranks.places(owners.reshape(-1))
-
-    def returned(values: Tensor) -> Tensor:
-        """The experts' results for each copy of this rank's rows, in f32."""
-        blocks = values.new_zeros(behind + 1, values.shape[1])
-        blocks = blocks.index_put((lines,), values)
-        return ranks.exchange(blocks[:behind])[places].to(torch.float32)
-
-    if comm_quant_mode == 0:
-        made = returned(expand_x)
-    else:
-        rows, factor = row_scale(expand_x.to(torch.float32))
-        made = returned(rows) * returned(factor.unsqueeze(-1))
-    made = made.unflatten(0, (tokens, -1))
+    made = return_rows(ranks, owners, expand_x, ep_send_counts, comm_quant_mode)
     weights = expert_scales.to(torch.float32).unsqueeze(-1)
-    result = (made[:, :choices] * weights).sum(1)
-    if owners.shape[1] > choices:
-        result = result + made[:, choices]
+    result = (made[:, :choices] * weights).sum(1) + made[:, choices:].sum(1)
     return result.to(expand_x.dtype)

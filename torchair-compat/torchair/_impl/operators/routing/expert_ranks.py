@@ -20,8 +20,9 @@ __all__ = ["ExpertRanks"]
 
 @dataclasses.dataclass(frozen=True)
 class ExpertRanks:
-    """The ranks of a group. Each of the first `shared` ranks has one shared expert; the
-    others have `experts` in equal parts."""
+    """The ranks of a group. Each of the first `shared` ranks has one of the shared experts,
+    copies of one expert following each other; the other ranks have `experts` in equal
+    parts."""
 
     name: str  # the name of the operator, for messages
     group: str
@@ -31,6 +32,7 @@ class ExpertRanks:
     shared: int
     most: int  # tokens of a rank
     choices: int  # experts of each token
+    shared_experts: int = 1  # each has as many copies
 
     def check(self) -> None:
         """RuntimeError: numbers that do not fit together, or are not the group's."""
@@ -43,8 +45,13 @@ class ExpertRanks:
         fits = 0 <= self.shared < self.world
         text = f"shared_expert_rank_num must be from 0 to {self.world - 1}"
         check(fits, name, f"{text}, got {self.shared}")
-        even = self.shared == 0 or self.world % self.shared == 0
-        check(even, name, f"{self.shared} shared ranks do not divide {self.world}")
+        if self.shared:
+            known = 0 < self.shared_experts and self.shared % self.shared_experts == 0
+            text = f"shared_expert_rank_num {self.shared} must be a multiple of"
+            check(known, name, f"{text} shared_expert_num {self.shared_experts}")
+            even = self.world % self.copies == 0
+            text = f"{self.copies} copies of a shared expert do not divide {self.world}"
+            check(even, name, text)
         others = self.world - self.shared
         even = self.experts > 0 and self.experts % others == 0
         check(even, name, f"{self.experts} experts do not divide among {others} ranks")
@@ -53,6 +60,16 @@ class ExpertRanks:
     def local(self) -> int:
         """The experts of a rank without a shared one."""
         return self.experts // (self.world - self.shared)
+
+    @property
+    def copies(self) -> int:
+        """The ranks of each shared expert."""
+        return self.shared // max(self.shared_experts, 1)
+
+    @property
+    def nobody(self) -> int:
+        """The owner of a choice that no rank gets."""
+        return self.world * self.local
 
     @property
     def here(self) -> int:
@@ -68,36 +85,53 @@ class ExpertRanks:
     def rows(self) -> int:
         """The most rows that this rank receives."""
         if self.rank < self.shared:
-            return self.most * self.world // self.shared
+            return self.most * self.world // self.copies
         return self.block * self.world
 
-    def owners(self, expert_ids: Tensor) -> Tensor:
-        """For each choice (tokens, choices): rank * `local` + the expert's number
-        there. With a shared expert there is one more column."""
-        found = expert_ids.to(torch.int64) + self.shared * self.local
+    def owners(self, expert_ids: Tensor, active: Tensor | None = None) -> Tensor:
+        """For each choice (tokens, choices): rank * `local` + the expert's number there,
+        or `nobody` for an expert that no rank has. Behind them is a column for each
+        shared expert. Choices that are not `active`, (tokens, choices) bool, go to
+        nobody."""
+        ids = expert_ids.to(torch.int64)
+        sent = (ids >= 0) & (ids < self.experts)
+        sent = sent if active is None else sent & active
+        found = torch.where(sent, ids + self.shared * self.local, self.nobody)
         if self.shared == 0:
             return found
-        rank = self.rank // (self.world // self.shared)
-        return torch.cat([found, torch.full_like(found[:, :1], rank * self.local)], 1)
+        copy = self.rank // (self.world // self.copies)
+        numbers = torch.arange(self.shared_experts, device=ids.device)
+        ranks = (numbers * self.copies + copy).expand(ids.shape[0], -1) * self.local
+        if active is not None:
+            ranks = torch.where(active.any(1, keepdim=True), ranks, self.nobody)
+        return torch.cat([found, ranks], 1)
 
     def places(self, owners: Tensor) -> tuple[Tensor, Tensor]:
-        """For each owner (choices,): its row in all blocks, and how many equal owners
-        come before it. Both are int64."""
-        total = self.world * self.local
+        """For each owner (choices,): its row in all blocks, which for nobody is the one
+        behind them, and how many equal owners come before it. Both are int64."""
         order = torch.sort(owners, stable=True).indices
         counts = self.counts(owners)
         starts = counts.cumsum(0) - counts
         numbers = torch.arange(owners.shape[0], device=owners.device)
         line = torch.zeros_like(numbers).scatter(0, order, numbers)
         first = starts.reshape(self.world, self.local)[:, 0]
-        ranks = torch.div(owners.clamp(0, total - 1), self.local, rounding_mode="floor")
-        return ranks * self.block + line - first[ranks], line - starts[owners]
+        known = owners.clamp(0, self.nobody - 1)
+        ranks = torch.div(known, self.local, rounding_mode="floor")
+        place = ranks * self.block + line - first[ranks]
+        place = torch.where(owners < self.nobody, place, self.world * self.block)
+        return place, line - starts[known]
 
     def counts(self, owners: Tensor) -> Tensor:
-        """The number of choices of each owner, (world * local,) int64."""
-        total = self.world * self.local
-        zeros = torch.zeros(total, dtype=torch.int64, device=owners.device)
-        return zeros.scatter_add(0, owners, torch.ones_like(owners))
+        """The number of choices of each owner but nobody, (world * local,) int64."""
+        zeros = torch.zeros(self.nobody + 1, dtype=torch.int64, device=owners.device)
+        return zeros.scatter_add(0, owners, torch.ones_like(owners))[: self.nobody]
+
+    def blocks(self, places: Tensor, values: Tensor) -> Tensor:
+        """The blocks of all ranks, with each value at its place and zeros elsewhere. Values
+        behind the blocks are left out."""
+        end = self.world * self.block
+        whole = values.new_zeros(end + 1, values.shape[1])
+        return whole.index_put((places,), values)[:end]
 
     def exchange(self, values: Tensor) -> Tensor:
         """Sends an equal part of the first dimension to each rank, and receives one
