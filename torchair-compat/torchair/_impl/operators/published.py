@@ -61,6 +61,11 @@ from .routing.routing import (
     npu_moe_token_permute,
     npu_moe_token_unpermute,
 )
+from .sparse.attention import (
+    npu_kv_quant_sparse_flash_attention,
+    npu_sparse_flash_attention,
+)
+from .sparse.indexer import npu_lightning_indexer, npu_quant_lightning_indexer
 
 __all__ = [
     "get_npu_format",
@@ -84,7 +89,9 @@ __all__ = [
     "npu_grouped_matmul",
     "npu_incre_flash_attention",
     "npu_interleave_rope",
+    "npu_kv_quant_sparse_flash_attention",
     "npu_kv_rmsnorm_rope_cache",
+    "npu_lightning_indexer",
     "npu_mla_prolog",
     "npu_moe_compute_expert_tokens",
     "npu_moe_distribute_combine",
@@ -102,6 +109,7 @@ __all__ = [
     "npu_mrope",
     "npu_prefetch",
     "npu_prompt_flash_attention",
+    "npu_quant_lightning_indexer",
     "npu_quant_matmul",
     "npu_quant_scatter",
     "npu_quant_scatter_",
@@ -111,6 +119,7 @@ __all__ = [
     "npu_scatter_nd_update",
     "npu_scatter_nd_update_",
     "npu_scatter_pa_kv_cache",
+    "npu_sparse_flash_attention",
     "npu_swiglu",
     "npu_trans_quant_param",
     "npu_transpose_batchmatmul",
