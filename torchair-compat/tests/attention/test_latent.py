@@ -7,24 +7,12 @@ import torch
 
 import torch_npu
 from agreement import both
+from latent_reference import rms, rope
 
 
 def near(x):
     """Compares with tolerances for the roundings of integers and of low precision."""
     return {} if x.dtype == torch.float32 else {"atol": 1, "rtol": 2e-2}
-
-
-def rms(x, gamma):
-    wide = x.double()
-    root = (wide.square().mean(-1, keepdim=True) + 1e-5).sqrt()
-    return wide / root * gamma.double()
-
-
-def rope(x, cos, sin):
-    """Rotary embedding whose pairs are neighbouring elements."""
-    left, right = x.double()[..., ::2], x.double()[..., 1::2]
-    halves = torch.cat([left, right], -1) * cos
-    return halves + torch.cat([-right, left], -1) * sin
 
 
 def stored(values, scale):
@@ -211,18 +199,21 @@ def test_rows_that_blocks_do_not_hold() -> None:
     ("change", "text"),
     [
         ({"cache_mode": "PA_BLK"}, "cache_mode must be PA_BSND or PA_NZ, got 'PA_BLK'"),
-        ({"dequant_scale_x": torch.ones(1)}, "dequant_scale_x must be None"),
+        ({"dequant_scale_x": torch.ones(6, 1)}, "dequant_scale_x must be None"),
         ({"weight_uk": torch.ones(3, 4)}, "weight_uk must have 3 dimensions"),
         ({"weight_dq": torch.ones(5, HCQ)}, r"weight_dq must have shape \(48, 32\)"),
         (
             {"smooth_scales_cq": torch.ones(1, HCQ)},
-            "smooth_scales_cq needs a weight_uq",
+            "smooth_scales_cq must be None for weight_uq_qr of torch.bfloat16",
         ),
-        ({"quant_scale_ckv": torch.ones(1, HCKV)}, "must both be given, or none"),
+        (
+            {"quant_scale_ckv": torch.ones(1, HCKV)},
+            "kv_cache_quant_mode 2 does not go with weight_quant_mode 0",
+        ),
         ({"cache_index": torch.zeros(2, 3)}, "cache_index must be int32, int64"),
         (
             {"weight_uq_qr": torch.ones(HCQ, N * (D + DR), dtype=torch.int8)},
-            "a weight_uq_qr of int8 needs dequant_scale_w_uq_qr",
+            "dequant_scale_w_uq_qr is needed for weight_uq_qr of torch.int8",
         ),
         (
             {"kv_cache": torch.zeros(5, 2, 1, 9, dtype=torch.bfloat16)},

@@ -9,7 +9,6 @@ from .attention.fused_infer import (
     npu_fused_infer_attention_score_v2,
 )
 from .attention.fusion import npu_fusion_attention, npu_fusion_attention_v3
-from .attention.latent import npu_kv_rmsnorm_rope_cache, npu_mla_prolog
 from .caches.paged import npu_scatter_pa_kv_cache
 from .caches.quant_scatter import npu_quant_scatter, npu_quant_scatter_
 from .caches.scatter import (
@@ -17,6 +16,17 @@ from .caches.scatter import (
     npu_scatter_nd_update_,
     scatter_update,
     scatter_update_,
+)
+from .latent.prolog import (
+    npu_mla_prolog,
+    npu_mla_prolog_v2,
+    npu_mla_prolog_v3,
+    npu_mla_prolog_v3_functional,
+)
+from .latent.rope_cache import (
+    npu_kv_rmsnorm_rope_cache,
+    npu_kv_rmsnorm_rope_cache_v2,
+    npu_kv_rmsnorm_rope_cache_v2_functional,
 )
 from .memory.effects import npu_prefetch, save_npugraph_tensor
 from .memory.formats import get_npu_format, npu_format_cast, npu_format_cast_
@@ -91,8 +101,13 @@ __all__ = [
     "npu_interleave_rope",
     "npu_kv_quant_sparse_flash_attention",
     "npu_kv_rmsnorm_rope_cache",
+    "npu_kv_rmsnorm_rope_cache_v2",
+    "npu_kv_rmsnorm_rope_cache_v2_functional",
     "npu_lightning_indexer",
     "npu_mla_prolog",
+    "npu_mla_prolog_v2",
+    "npu_mla_prolog_v3",
+    "npu_mla_prolog_v3_functional",
     "npu_moe_compute_expert_tokens",
     "npu_moe_distribute_combine",
     "npu_moe_distribute_combine_v2",

@@ -16,7 +16,7 @@ from ..checks import FLOATS, INTEGERS, check, check_dtype, check_shape
 from ..definition import npu_operator
 from ..schema import Written
 
-_CACHED = (*FLOATS, torch.int8, torch.uint8, torch.int16, torch.int32)
+CACHED = (*FLOATS, torch.int8, torch.uint8, torch.int16, torch.int32)
 
 
 @npu_operator
@@ -64,20 +64,20 @@ def npu_scatter_pa_kv_cache(
         ("key", key, key_cache),
         ("value", value, value_cache),
     ):
-        check_dtype(rows, name, what, _CACHED)
+        check_dtype(rows, name, what, CACHED)
         check_dtype(cache, name, f"{what}_cache", (rows.dtype,))
         if is_compressed:
-            rows, slots = _compressed(name, what, rows, slot_mapping, *told)
+            rows, slots = compressed(name, what, rows, slot_mapping, *told)
         else:
             right = rows.dim() == 3
             check(right, name, f"{what} must have 3 dimensions, got {rows.dim()}")
             check_shape(slot_mapping, name, "slot_mapping", (rows.shape[0],))
             slots = slot_mapping.to(torch.int64)
         blocks = cache_mode == "PA_NZ" and not is_compressed
-        _write_slots(name, what, rows, cache, slots, blocks)
+        write_states(name, what, rows, cache, slots, blocks)
 
 
-def _compressed(
+def compressed(
     name: str,
     what: str,
     values: Tensor,
@@ -125,9 +125,11 @@ def _compressed(
     return rows, torch.cat([slots, of_means])
 
 
-def _write_slots(
+def write_states(
     name: str, what: str, rows: Tensor, cache: Tensor, slots: Tensor, blocks: bool
 ) -> None:
+    """Writes rows (tokens, heads, dim) to the slots of a cache. With `blocks` it may be
+    in FRACTAL_NZ."""
     check(cache.dim() == 4, name, f"{what}_cache must have 4 dimensions")
     plain = tuple(cache.shape[2:]) == tuple(rows.shape[1:])
     last = 32 if rows.element_size() == 1 else 16
@@ -146,6 +148,8 @@ def _write_slots(
 def put_rows(cache: Tensor, rows: Tensor, slots: Tensor, size: int) -> None:
     """Writes row i to its slot. A row with a negative slot writes the slot of another
     row, with that row's value."""
+    if rows.dtype == torch.float8_e4m3fn:  # PyTorch does not add them
+        cache, rows = cache.view(torch.int8), rows.view(torch.int8)
     rows = rows.reshape(rows.shape[0], *cache.shape[2:])
     wanted = slots >= 0
     safe = torch.where(wanted, slots, 0)

@@ -1,0 +1,1 @@
+"""Before latent attention: queries, and the new rows of the two caches of keys."""

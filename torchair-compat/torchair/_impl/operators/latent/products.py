@@ -1,0 +1,64 @@
+"""Products of rows and weights that may be int8 or float8, and rows that become so."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..products.quant_matmul import integer_product, scale_sums
+from ..quantisation.integers import to_int8
+from ..quantisation.rows import row_scale
+
+_LARGEST = {torch.int8: 127.0, torch.float8_e4m3fn: 448.0}
+
+
+class Quantised(NamedTuple):
+    """Rows (..., n), and the f32 scale of each, (...). None: the rows are floats."""
+
+    values: Tensor
+    scales: Tensor | None
+
+
+def product(rows: Quantised, weight: Tensor, scale: Tensor | None) -> Tensor:
+    """rows @ weight: floats in their dtype; quantised ones in f32, times the `scale` (1,
+    n) of each column and the scale of each row."""
+    if scale is None or rows.scales is None:
+        return rows.values @ weight
+    if weight.dtype == torch.int8:
+        total = integer_product(rows.values, weight)
+    else:
+        total = rows.values.to(torch.float32) @ weight.to(torch.float32)
+    return scale_sums(total, scale, rows.scales, None)
+
+
+def quantised_rows(values: Tensor, kind: torch.dtype) -> Quantised:
+    """f32 rows as int8 or float8, by the largest element of each."""
+    if kind == torch.int8:
+        return Quantised(*row_scale(values))
+    scales = values.abs().amax(-1) / _LARGEST[kind]
+    scales = torch.where(scales == 0, 1.0, scales)
+    return Quantised(stored_as(values / scales.unsqueeze(-1), kind), scales)
+
+
+def stored_as(values: Tensor, kind: torch.dtype) -> Tensor:
+    """f32 values rounded to int8 or float8, the largest for what is beyond it."""
+    if kind == torch.int8:
+        return to_int8(values)
+    most = _LARGEST[kind]
+    return values.clamp(-most, most).to(kind)
+
+
+def tiles(
+    values: Tensor, kind: torch.dtype, size: int, alpha: Tensor | None
+) -> Quantised:
+    """f32 rows (..., n) as int8 or float8, with a scale for each `size` elements, (...,
+    n / size): the largest of them, times `alpha`, over that of the dtype."""
+    parts = values.unflatten(-1, (-1, size))
+    most = parts.abs().amax(-1)
+    most = most if alpha is None else most * alpha
+    scales = most / _LARGEST[kind]
+    safe = torch.where(scales == 0, 1.0, scales)
+    made = stored_as(parts / safe.unsqueeze(-1), kind)
+    return Quantised(made.flatten(-2), scales)
