@@ -9,7 +9,19 @@ from .attention.fused_infer import (
     npu_fused_infer_attention_score_v2,
 )
 from .attention.fusion import npu_fusion_attention, npu_fusion_attention_v3
+from .attention.update import npu_attention_update
+from .boost import (
+    attention,  # noqa: F401
+    caches,  # noqa: F401
+    products,  # noqa: F401
+    ring,  # noqa: F401
+)
 from .caches.paged import npu_scatter_pa_kv_cache
+from .caches.pages import (
+    npu_gather_pa_kv_cache,
+    npu_gather_pa_kv_cache_functional,
+    npu_scatter_pa_cache,
+)
 from .caches.quant_scatter import npu_quant_scatter, npu_quant_scatter_
 from .caches.scatter import (
     npu_scatter_nd_update,
@@ -84,6 +96,7 @@ __all__ = [
     "npu_add_rms_norm_dynamic_quant",
     "npu_add_rms_norm_quant",
     "npu_apply_rotary_pos_emb",
+    "npu_attention_update",
     "npu_convert_weight_to_int4pack",
     "npu_dequant_swiglu_quant",
     "npu_dynamic_quant",
@@ -94,6 +107,8 @@ __all__ = [
     "npu_fused_infer_attention_score_v2",
     "npu_fusion_attention",
     "npu_fusion_attention_v3",
+    "npu_gather_pa_kv_cache",
+    "npu_gather_pa_kv_cache_functional",
     "npu_gelu",
     "npu_group_quant",
     "npu_grouped_matmul",
@@ -133,6 +148,7 @@ __all__ = [
     "npu_rotary_mul",
     "npu_scatter_nd_update",
     "npu_scatter_nd_update_",
+    "npu_scatter_pa_cache",
     "npu_scatter_pa_kv_cache",
     "npu_sparse_flash_attention",
     "npu_swiglu",

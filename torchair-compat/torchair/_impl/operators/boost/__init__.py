@@ -1,0 +1,1 @@
+"""Operators of the transformer boost library, torch.ops.atb."""
