@@ -56,6 +56,12 @@ from .positions.rotary import (
 )
 from .positions.tables import npu_mrope
 from .products.grouped_matmul import npu_grouped_matmul
+from .products.grouped_quant import (
+    npu_grouped_matmul_finalize_routing,
+    npu_grouped_matmul_swiglu_quant_v2,
+    npu_groupmatmul_add_fp32,
+    npu_quant_grouped_matmul_dequant,
+)
 from .products.quant_matmul import npu_quant_matmul, npu_trans_quant_param
 from .products.weights import (
     npu_convert_weight_to_int4pack,
@@ -112,6 +118,9 @@ __all__ = [
     "npu_gelu",
     "npu_group_quant",
     "npu_grouped_matmul",
+    "npu_grouped_matmul_finalize_routing",
+    "npu_grouped_matmul_swiglu_quant_v2",
+    "npu_groupmatmul_add_fp32",
     "npu_incre_flash_attention",
     "npu_interleave_rope",
     "npu_kv_quant_sparse_flash_attention",
@@ -139,6 +148,7 @@ __all__ = [
     "npu_mrope",
     "npu_prefetch",
     "npu_prompt_flash_attention",
+    "npu_quant_grouped_matmul_dequant",
     "npu_quant_lightning_indexer",
     "npu_quant_matmul",
     "npu_quant_scatter",

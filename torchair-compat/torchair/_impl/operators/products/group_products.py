@@ -26,6 +26,8 @@ _SCALES: dict[torch.dtype, set[torch.dtype]] = {
     torch.bfloat16: {torch.bfloat16, torch.float32},
     torch.float16: {torch.float32, torch.int64},
 }
+# For a result that is not rounded yet.
+_WIDE_SCALES = {torch.float16, torch.bfloat16, torch.float32}
 
 # By act_type; 3 is not defined.
 _ACTIVATIONS: dict[int, Callable[[Tensor], Tensor]] = {
@@ -44,15 +46,18 @@ class GroupProducts:
         x: Sequence[Tensor],
         weight: Sequence[Tensor],
         *,
-        bias: Sequence[Tensor] | None,
-        scale: Sequence[Tensor] | None,
-        offset: Sequence[Tensor] | None,
-        antiquant_scale: Sequence[Tensor] | None,
-        antiquant_offset: Sequence[Tensor] | None,
-        per_token: bool,
-        act_type: int | None,
-        output_dtype: torch.dtype | None,
+        bias: Sequence[Tensor] | None = None,
+        scale: Sequence[Tensor] | None = None,
+        offset: Sequence[Tensor] | None = None,
+        antiquant_scale: Sequence[Tensor] | None = None,
+        antiquant_offset: Sequence[Tensor] | None = None,
+        per_token: bool = False,
+        act_type: int | None = None,
+        output_dtype: torch.dtype | None = None,
+        wide: bool = False,
     ) -> None:
+        """`wide`: quantised operands have a result of f32, for an operator that goes on
+        with it."""
         self.stacked = len(weight) == 1 and weight[0].dim() == 3
         self.weights = list(weight[0]) if self.stacked else list(weight)
         for one in self.weights:
@@ -67,7 +72,8 @@ class GroupProducts:
         self.kind = x[0].dtype
         pair = (self.kind, weight[0].dtype)
         self.of_int8_and_int4 = pair == (torch.int8, torch.int32)
-        self.result = output_dtype or self.kind
+        self.result = torch.float32 if wide else output_dtype or self.kind
+        self._wide = wide
         self._activation = self._check_activation(act_type, per_token)
         self.quantised = self._check_dtypes(weight[0].dtype, per_token)
 
@@ -120,12 +126,12 @@ class GroupProducts:
         check(known, NAME, f"no product of {self.kind} and {weight}")
         check(not has_factor, NAME, "antiquant_scale is for weights alone that are int")
         if self.kind == torch.int32:  # packed int4
-            fits = self.result in (torch.float16, torch.bfloat16)
+            fits = self._wide or self.result in (torch.float16, torch.bfloat16)
             check(fits, NAME, f"int4 makes float16 or bfloat16, not {self.result}")
             check(has_scale, NAME, "operands of int4 need scale")
             check(self._biases[0] is None, NAME, "operands of int4 have no bias")
         elif self.result != torch.int32:
-            allowed = _SCALES.get(self.result)
+            allowed = _WIDE_SCALES if self._wide else _SCALES.get(self.result)
             check(allowed is not None, NAME, f"int8 makes no result of {self.result}")
             for table in self._scales:
                 got = None if table is None else table.dtype
@@ -149,8 +155,8 @@ class GroupProducts:
         check(self._activation is None, NAME, "int8 with int4: act_type must be 0")
         known_results = (torch.float16, torch.bfloat16)
         text = f"int8 with int4 makes float16 or bfloat16, not {self.result}"
-        check(self.result in known_results, NAME, text)
-        fits = offset is None or self.result == torch.float16
+        check(self._wide or self.result in known_results, NAME, text)
+        fits = self._wide or offset is None or self.result == torch.float16
         check(fits, NAME, f"offset makes float16, not {self.result}")
 
     def columns(self, x: Tensor) -> int:

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from anabranch.extension import is_traced
-
-from ..checks import check
+from ..checks import check, reads_values
 from ..definition import npu_function
 from .group_products import NAME, GroupProducts
 
@@ -132,6 +130,31 @@ def npu_grouped_matmul(
     return [torch.cat(parts)] if one else parts
 
 
+def quantised_rows(
+    x: Tensor,
+    weight: Tensor,
+    group_list: Tensor,
+    kind: int | None,
+    scale: Tensor,
+    per_token: Tensor | None,
+    bias: Tensor | None = None,
+    offset: Tensor | None = None,
+) -> Tensor:
+    """npu_grouped_matmul of integers in f32: the rows of x (m, k), which a group_list
+    tensor splits among the weights (groups, k, n)."""
+    products = GroupProducts(
+        [x],
+        [weight],
+        scale=[scale],
+        bias=None if bias is None else [bias],
+        offset=None if offset is None else [offset],
+        per_token=per_token is not None,
+        wide=True,
+    )
+    tokens = _per_token([x], None if per_token is None else [per_token])
+    return _rows(x, products, tokens[0], group_list, True, kind)[0]
+
+
 def _check_numbers(
     split_item: int | None, group_type: int | None, group_list_type: int | None
 ) -> None:
@@ -235,7 +258,7 @@ def _rows_of_tensor(
     kind: int | None,
 ) -> Tensor:
     sizes, groups = _sizes(products, group_list, kind)
-    if type(group_list) is Tensor and not is_traced():
+    if reads_values(group_list):
         ends = _ends(sizes.tolist(), len(products), 1)
         numbers = range(len(products)) if groups is None else groups.tolist()
         return _joined(x, _slices(x, products, tokens, ends, numbers))
@@ -291,7 +314,7 @@ def _columns(
     a, w = x[0], weight[0]
     fits = a.shape[1] == w.shape[0]
     check(fits, NAME, f"x of {tuple(a.shape)} and weight of {tuple(w.shape)} don't fit")
-    if type(group_list) is Tensor and not is_traced():
+    if reads_values(group_list):
         stops = _ends(group_list.tolist(), group_list.shape[0], kind)
         inside = stops[-1] <= a.shape[1]
         check(inside, NAME, f"group_list {stops} does not split {a.shape[1]} columns")
