@@ -29,6 +29,11 @@ from .caches.scatter import (
     scatter_update,
     scatter_update_,
 )
+from .delta.chunked import npu_chunk_gated_delta_rule, npu_recompute_w_u_fwd
+from .delta.recurrent import (
+    npu_recurrent_gated_delta_rule,
+    npu_recurrent_gated_delta_rule_functional,
+)
 from .latent.prolog import (
     npu_mla_prolog,
     npu_mla_prolog_v2,
@@ -103,6 +108,7 @@ __all__ = [
     "npu_add_rms_norm_quant",
     "npu_apply_rotary_pos_emb",
     "npu_attention_update",
+    "npu_chunk_gated_delta_rule",
     "npu_convert_weight_to_int4pack",
     "npu_dequant_swiglu_quant",
     "npu_dynamic_quant",
@@ -154,6 +160,9 @@ __all__ = [
     "npu_quant_scatter",
     "npu_quant_scatter_",
     "npu_quantize",
+    "npu_recompute_w_u_fwd",
+    "npu_recurrent_gated_delta_rule",
+    "npu_recurrent_gated_delta_rule_functional",
     "npu_rms_norm",
     "npu_rotary_mul",
     "npu_scatter_nd_update",

@@ -1,0 +1,1 @@
+"""Gated delta rules: linear attention with a state that decays and is corrected."""
