@@ -9,6 +9,7 @@ from .attention.fused_infer import (
     npu_fused_infer_attention_score_v2,
 )
 from .attention.fusion import npu_fusion_attention, npu_fusion_attention_v3
+from .attention.fusion_v2 import npu_fusion_attention_v2
 from .attention.update import npu_attention_update
 from .boost import (
     attention,  # noqa: F401
@@ -86,6 +87,7 @@ from .routing.experts import (
     npu_moe_gating_top_k_softmax,
     npu_moe_init_routing,
 )
+from .routing.init_group_quant import npu_moe_init_routing_group_quant
 from .routing.init_routing import npu_moe_init_routing_v2
 from .routing.re_routing import npu_moe_re_routing
 from .routing.routing import (
@@ -99,6 +101,7 @@ from .sparse.attention import (
     npu_sparse_flash_attention,
 )
 from .sparse.indexer import npu_lightning_indexer, npu_quant_lightning_indexer
+from .sparse.selection import npu_gather_selection_kv_cache
 
 __all__ = [
     "get_npu_format",
@@ -118,9 +121,11 @@ __all__ = [
     "npu_fused_infer_attention_score",
     "npu_fused_infer_attention_score_v2",
     "npu_fusion_attention",
+    "npu_fusion_attention_v2",
     "npu_fusion_attention_v3",
     "npu_gather_pa_kv_cache",
     "npu_gather_pa_kv_cache_functional",
+    "npu_gather_selection_kv_cache",
     "npu_gelu",
     "npu_group_quant",
     "npu_grouped_matmul",
@@ -147,6 +152,7 @@ __all__ = [
     "npu_moe_gating_top_k",
     "npu_moe_gating_top_k_softmax",
     "npu_moe_init_routing",
+    "npu_moe_init_routing_group_quant",
     "npu_moe_init_routing_v2",
     "npu_moe_re_routing",
     "npu_moe_token_permute",

@@ -15,7 +15,16 @@ from torch import Tensor
 from ..checks import FLOATS, check, check_dtype, check_shape
 from ..definition import npu_function
 from .dropout import kept_elements, mask_bits, mask_bytes
-from .fusion_masks import FOREVER, NAME, Sparse, biases
+from .fusion_masks import (
+    FOREVER,
+    NAME,
+    PLAIN_PSE,
+    ROOT_SLOPES,
+    SCALED_PSE,
+    Sparse,
+    biases,
+    distances,
+)
 
 # The order of dimensions that makes (batch, heads, length, width) of a layout.
 _ORDERS = {"BSND": (0, 2, 1, 3), "BNSD": (0, 1, 2, 3)}
@@ -78,13 +87,13 @@ def npu_fusion_attention(
     if padding_mask is not None:
         raise NotImplementedError(f"{NAME}: padding_mask is not supported on this host")
     sparse = Sparse(atten_mask, sparse_mode, pre_tockens, next_tockens, prefix)
-    work = _Work(query, key, value, head_num, input_layout, pse, scale, sparse, sink)
+    work = Work(query, key, value, head_num, input_layout, pse, scale, sparse, sink)
     work.check(softmax_layout, keep_prob)
     lengths = None
     if input_layout == "TND":
         lengths = (
-            _lengths("actual_seq_qlen", actual_seq_qlen, query, NAME),
-            _lengths("actual_seq_kvlen", actual_seq_kvlen, key, NAME),
+            sequence_lengths("actual_seq_qlen", actual_seq_qlen, query, NAME),
+            sequence_lengths("actual_seq_kvlen", actual_seq_kvlen, key, NAME),
         )
     if keep_prob == 1:
         return *work.run(lengths, None), 0, 0, 0
@@ -133,7 +142,7 @@ def npu_fusion_attention_v3(
         )
     rule = (atten_mask, sparse_mode, pre_tockens, next_tockens, prefix)
     sparse = Sparse(*rule, f"{NAME}_v3")
-    work = _Work(query, key, value, head_num, input_layout, pse, scale, sparse, sink)
+    work = Work(query, key, value, head_num, input_layout, pse, scale, sparse, sink)
     work.check(softmax_layout, keep_prob)
     lengths = None
     if input_layout == "TND":
@@ -142,8 +151,8 @@ def npu_fusion_attention_v3(
             for ends in (actual_seq_qlen, actual_seq_kvlen)
         ]
         lengths = (
-            _lengths("actual_seq_qlen", sums[0], query, sparse.name),
-            _lengths("actual_seq_kvlen", sums[1], key, sparse.name),
+            sequence_lengths("actual_seq_qlen", sums[0], query, sparse.name),
+            sequence_lengths("actual_seq_kvlen", sums[1], key, sparse.name),
         )
     offset = torch.zeros(1, dtype=torch.int64)
     if keep_prob == 1:
@@ -154,7 +163,7 @@ def npu_fusion_attention_v3(
     return *work.run(lengths, (kept, keep_prob)), seed, offset
 
 
-class _Work(NamedTuple):
+class Work(NamedTuple):
     """The operands and rules of one call."""
 
     query: Tensor
@@ -166,6 +175,8 @@ class _Work(NamedTuple):
     scale: float
     sparse: Sparse
     sink: Tensor | None
+    pse_type: int = SCALED_PSE
+    starts: tuple[int, int] = (0, 0)  # the places of the first row and column
 
     def check(self, softmax_layout: str, keep_prob: float) -> None:
         name = self.sparse.name
@@ -244,9 +255,14 @@ class _Work(NamedTuple):
         check(rest == 0, self.sparse.name, text)
         key, value = (t.repeat_interleave(groups, 1) for t in (key, value))
         scores = query @ key.transpose(-1, -2)
-        if pse is not None:
+        if pse is not None and self.pse_type == SCALED_PSE:
             scores = scores + biases(pse, scores, sparse)
         scores = scores * self.scale
+        if pse is not None and self.pse_type == PLAIN_PSE:
+            scores = scores + biases(pse, scores, sparse)
+        elif pse is not None and self.pse_type != SCALED_PSE:
+            root = self.pse_type == ROOT_SLOPES
+            scores = scores + distances(pse, scores, self.starts, root, sparse.name)
         hidden = sparse.hidden(scores)
         if hidden is not None:
             scores = scores.masked_fill(hidden, -torch.inf)
@@ -285,7 +301,7 @@ class _Work(NamedTuple):
                 count = self.query.shape[1] * queries[number] * keys[number]
                 own = dropout[0][first : first + count], dropout[1]
                 first += count
-            if pse is not None:
+            if pse is not None and pse.dim() > 1:
                 pse = pse if pse.shape[0] == 1 else pse[number : number + 1]
             if keys[number] == 0:  # no key has a largest score
                 shapes = (parts[2].shape[-1], 1, 1)
@@ -313,7 +329,7 @@ def _eight(*numbers: Tensor) -> list[Tensor]:
     return [n.expand(*n.shape[:-1], 8).contiguous() for n in numbers]
 
 
-def _lengths(
+def sequence_lengths(
     what: str, sums: Sequence[int] | None, tensor: Tensor, name: str
 ) -> list[int]:
     """The lengths from their sums. Zeros behind the others are sequences that are left

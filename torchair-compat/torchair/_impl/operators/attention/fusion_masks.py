@@ -18,6 +18,8 @@ FOREVER = 2147483647
 _COMPRESSED = 1024  # rows of biases that depend on the distance of row and column
 _BAND, _LAST_BAND, _FIRST_BAND = 4, 7, 8
 _PREFIXES = (5, 6)
+# pse_type: pse is added to scores before or after the scale, or has slopes of distances.
+PLAIN_PSE, SCALED_PSE, SLOPES, ROOT_SLOPES = range(4)
 
 
 @dataclass(frozen=True)
@@ -123,3 +125,20 @@ def biases(pse: Tensor, scores: Tensor, sparse: Sparse) -> Tensor:
     row = torch.arange(rows, device=pse.device).unsqueeze(-1)
     distance = (row - torch.arange(columns, device=pse.device)).clamp(min=0)
     return pse[..., -1, :][..., shape[3] - 1 - distance]
+
+
+def distances(
+    slopes: Tensor, scores: Tensor, starts: tuple[int, int], root: bool, name: str
+) -> Tensor:
+    """The biases that grow with the distance of row and column, or with its `root`, by a
+    slope for each head: slopes (heads,) or (batch, heads), in f32."""
+    batch, heads, rows, columns = scores.shape
+    shape = tuple(slopes.shape)
+    fits = shape in ((heads,), (batch, heads), (1, heads))
+    text = f"pse must be ({heads},) or ({batch}, {heads}) in pse_type 2 and 3"
+    check(fits, name, f"{text}, got {shape}")
+    row = torch.arange(rows, device=scores.device).unsqueeze(-1) + starts[0]
+    column = torch.arange(columns, device=scores.device) + starts[1]
+    distance = (row - column).abs().to(torch.float32)
+    distance = distance.sqrt() if root else distance
+    return -distance * slopes.to(torch.float32).reshape(-1, heads, 1, 1)
