@@ -18,12 +18,15 @@ from operator_calls import CALLS, call, parameters, wrong_values
 from torchair._impl.operators.definition import COMPOSITIONS
 
 README = Path(__file__).parents[2] / "README.md"
-# These have tests of their own: ranks, formats, and an operator without a result.
+# These have tests of their own: ranks, formats, and operators without a result.
 ELSEWHERE = {
     "npu_format_cast",
     "npu_format_cast_",
+    "_npu_paged_attention_get_workspace",
     "npu_moe_distribute_combine",
+    "npu_moe_distribute_combine_v2",
     "npu_moe_distribute_dispatch",
+    "npu_moe_distribute_dispatch_v2",
     "npu_prefetch",
 }
 ERRORS = (RuntimeError, ValueError, NotImplementedError, TypeError, IndexError)
@@ -69,20 +72,23 @@ def is_ignored(name, right, argument, value) -> bool:
     return any(same(wanted, found) for found in (results, without))
 
 
-@pytest.mark.parametrize("end", ["dispatch", "combine"])
+@pytest.mark.parametrize("end", ["dispatch", "combine", "dispatch_v2", "combine_v2"])
 def test_arguments_of_ranks_are_read_or_listed(end) -> None:
     """These operators need a group of ranks: what their sources never name is ignored."""
     name = f"npu_moe_distribute_{end}"
     overload = getattr(torch.ops.npu, name).default
     body = ast.parse(inspect.getsource(COMPOSITIONS[overload])).body[0].body
     read = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name)}
-    wrong = {"out_dtype", "group_list_type"}  # refused before
+    # Refused before.
+    wrong = {"out_dtype", "group_list_type", "elastic_info"}
+    wrong |= {"x_dtype", "y_dtype", "scales_dtype"}
     taken = {argument.name for argument in overload._schema.arguments} - wrong
     assert taken - read == {argument for found, argument in listed() if found == name}
 
 
 def test_each_operator_has_a_call() -> None:
     public = {name for name in torch_npu.__all__ if re.match("npu_|scatter", name)}
+    public |= {name for name in dir(torch.ops.atb) if re.match("_?npu_", name)}
     assert public - ELSEWHERE == set(CALLS)
 
 

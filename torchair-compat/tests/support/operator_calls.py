@@ -50,6 +50,149 @@ def _latent() -> dict[str, Any]:
     }
 
 
+def _third_prolog() -> list[dict[str, Any]]:
+    """One with plain caches, and one whose rows are bytes in pages of sequences."""
+    plain = {**_latent(), "query_norm_flag": True}
+    small = {
+        **_latent(),
+        "weight_uq_qr": ints(32, 3 * 40),
+        "dequant_scale_w_uq_qr": torch.rand(1, 3 * 40) / 99,
+        "kv_cache": torch.zeros(5, 2, 1, 64 + 2 * 32 + 4 * 4, dtype=i8),
+        "cache_index": torch.tensor([1, 3, 0, 2]),
+        "actual_seq_len": torch.tensor([2, 6], dtype=torch.int32),
+        "k_nope_clip_alpha": torch.ones(1),
+        "cache_mode": "PA_BLK_BSND",
+        "weight_quant_mode": 1,
+        "kv_cache_quant_mode": 3,
+        "ckvkr_repo_mode": 1,
+        "quant_scale_repo_mode": 1,
+        "tile_size": 16,
+    }
+    return [plain, small]
+
+
+def _choices() -> dict[str, Any]:
+    """Queries and keys, and what says where their sequences end."""
+    return {
+        "query": R(2, 3, 4, 8),
+        "key": R(2, 9, 1, 8),
+        "actual_seq_lengths_query": torch.tensor([3, 3]),
+    }
+
+
+def _indexed() -> dict[str, Any]:
+    lengths = {"actual_seq_lengths_key": torch.tensor([9, 8])}
+    return {**_choices(), **lengths, "weights": R(2, 3, 4), "sparse_count": 3}
+
+
+def _sparse() -> dict[str, Any]:
+    given = _choices()
+    return {
+        **given,
+        "value": R(2, 9, 1, 8),
+        "sparse_indices": torch.tensor([0, 3, 5, 1], dtype=torch.int32).expand(
+            2, 3, 1, 4
+        ),
+        "scale_value": 0.5,
+        "actual_seq_lengths_kv": torch.tensor([9, 8]),
+        "query_rope": R(2, 3, 4, 2),
+        "key_rope": R(2, 9, 1, 2),
+        "sinks": R(4),
+    }
+
+
+def _sparse_bytes() -> dict[str, Any]:
+    given = _sparse()
+    for name in ("query_rope", "key_rope"):
+        del given[name]
+    # Eight elements, two rotary ones of two bytes, and scales of 1.0.
+    row = torch.cat([ints(2, 9, 1, 12) % 3, torch.ones(2, 9, 1, 2).view(i8)], -1)
+    return {
+        **given,
+        "query": R(2, 3, 4, 10).half(),
+        "key": row,
+        "value": row.flip(1).contiguous(),
+        "key_quant_mode": 2,
+        "value_quant_mode": 2,
+        "tile_size": 4,
+        "rope_head_dim": 2,
+    }
+
+
+def _recurrent() -> dict[str, Any]:
+    rows = torch.nn.functional.normalize(R(2, 4, 2, 8), dim=-1)
+    return {
+        "query": rows[0],
+        "key": rows[1],
+        "value": R(4, 4, 6),
+        "state": R(5, 4, 6, 8),
+        "beta": torch.rand(4, 4),
+        "g": -torch.rand(4, 4),
+        "actual_seq_lengths": torch.tensor([1, 3]),
+        "ssm_state_indices": torch.tensor([3, 0, 2, 1]),
+    }
+
+
+def _chunks() -> dict[str, Any]:
+    given = _recurrent()
+    state = given.pop("state")
+    del given["ssm_state_indices"]
+    return {**given, "initial_state": state[:2]}
+
+
+def _pages() -> dict[str, Any]:
+    return {
+        "key_cache": R(5, 4, 2, 16),
+        "value_cache": R(5, 4, 2, 16),
+        "block_tables": torch.tensor([[3, 1], [0, 4]], dtype=torch.int32),
+        "seq_lens": torch.tensor([5, 3]),
+        "key": torch.zeros(8, 2, 16),
+        "value": torch.zeros(8, 2, 16),
+    }
+
+
+def _boosted(**more: Any) -> dict[str, Any]:
+    """Tokens of two sequences and pages of their keys."""
+    return {
+        "query": R(5, 4, 16),
+        "key_cache": R(5, 4, 2, 16),
+        "value_cache": R(5, 4, 2, 16),
+        "num_kv_heads": 2,
+        "num_heads": 4,
+        "scale_value": 0.5,
+        "block_table": torch.tensor([[3, 1], [0, 4]], dtype=torch.int32),
+        "context_lens": torch.tensor([6, 4]),
+        "out": torch.zeros(5, 4, 16),
+        **more,
+    }
+
+
+def _packed(**more: Any) -> dict[str, Any]:
+    return {
+        "query": R(5, 4, 16),
+        "key": R(5, 2, 16),
+        "value": R(5, 2, 16),
+        "seq_len": torch.tensor([3, 2]),
+        "scale_value": 0.5,
+        "num_heads": 4,
+        "num_kv_heads": 2,
+        "out": torch.zeros(5, 4, 16),
+        **more,
+    }
+
+
+def _cached_parts() -> dict[str, Any]:
+    return {
+        "kv": R(1, 1, 1, 12),
+        "gamma": R(8),
+        "cos": R(1, 1, 1, 4),
+        "sin": R(1, 1, 1, 4),
+        "index": torch.zeros(1, 1).long(),
+        "k_cache": torch.zeros(1, 1, 2, 4),
+        "ckv_cache": torch.zeros(1, 1, 2, 8),
+    }
+
+
 _ROWS = {name: R(4, 16).half() for name in ("x1", "x2")}
 _NORM = {**_ROWS, "gamma": R(16).half()}
 _EXPERTS = torch.tensor([[0, 2], [1, 3], [2, 0], [3, 1]], dtype=torch.int32)
@@ -162,19 +305,182 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
         "cos": R(2, 3, 1, 16),
         "sin": R(2, 3, 1, 16),
     },
-    "npu_kv_rmsnorm_rope_cache": {
-        "kv": R(1, 1, 1, 12),
-        "gamma": R(8),
-        "cos": R(1, 1, 1, 4),
-        "sin": R(1, 1, 1, 4),
-        "index": torch.zeros(1, 1).long(),
-        "k_cache": torch.zeros(1, 1, 2, 4),
-        "ckv_cache": torch.zeros(1, 1, 2, 8),
-    },
+    "npu_kv_rmsnorm_rope_cache": _cached_parts(),
+    "npu_kv_rmsnorm_rope_cache_v2": _cached_parts(),
+    "npu_kv_rmsnorm_rope_cache_v2_functional": _cached_parts(),
     "npu_mla_prolog": _latent(),
     "npu_grouped_matmul": {"x": [R(4, 8)], "weight": [R(8, 6)]},
+    "npu_grouped_matmul_swiglu_quant_v2": {
+        "x": ints(4, 8),
+        "weight": [ints(2, 8, 16)],
+        "weight_scale": [R(2, 16)],
+        "x_scale": torch.rand(4),
+        "group_list": torch.tensor([1, 3]),
+    },
+    "npu_grouped_matmul_finalize_routing": {
+        "x": ints(4, 8),
+        "w": ints(2, 8, 16),
+        "group_list": torch.tensor([1, 3]),
+        "scale": R(2, 16),
+        "pertoken_scale": torch.rand(4),
+        "logit": R(4),
+        "row_index": torch.tensor([1, 0, 1, 2]),
+        "shared_input": R(2, 16).to(bf16),
+    },
+    "npu_quant_grouped_matmul_dequant": {
+        "x": R(4, 8).half(),
+        "quantized_weight": ints(2, 16, 8),
+        "weight_scale": R(2, 16),
+        "group_list": torch.tensor([1, 4]),
+    },
+    "npu_groupmatmul_add_fp32": {
+        "x": R(4, 8).half(),
+        "dy": R(4, 6).half(),
+        "group_list": torch.tensor([1, 4]),
+        "grad": R(2, 8, 6),
+    },
+    "npu_interleave_rope": {
+        "x": R(2, 3, 4, 8),
+        "cos": R(2, 1, 4, 8),
+        "sin": R(2, 1, 4, 8),
+    },
+    "npu_mrope": {
+        "positions": torch.randint(0, 7, (3, 5)),
+        "query": R(5, 32),
+        "key": R(5, 16),
+        "cos_sin_cache": R(7, 12),
+        "head_size": 16,
+        "mrope_section": [2, 2, 2],
+        "cache_mode": "interleave",
+    },
+    "npu_moe_init_routing_group_quant": {
+        "x": R(4, 256),
+        "expert_idx": _EXPERTS,
+        "expert_num": 4,
+        "quant_mode": 5,
+    },
+    "npu_moe_re_routing": {
+        "tokens": R(6, 4),
+        "expert_token_num_per_rank": torch.tensor([[2, 1], [1, 2]], dtype=torch.int32),
+    },
+    "npu_lightning_indexer": _indexed(),
+    "npu_quant_lightning_indexer": {
+        **_indexed(),
+        "query": ints(2, 3, 4, 8),
+        "key": ints(2, 9, 1, 8),
+        "query_dequant_scale": torch.rand(2, 3, 4),
+        "key_dequant_scale": torch.rand(2, 9, 1),
+        "query_quant_mode": 0,
+        "key_quant_mode": 0,
+    },
+    "npu_gather_selection_kv_cache": {
+        "selection_k_rope": torch.zeros(2, 4, 2),
+        "selection_kv_cache": torch.zeros(2, 4, 8),
+        "selection_kv_block_table": torch.tensor([[1], [0]], dtype=torch.int32),
+        "selection_kv_block_status": torch.full((2, 1, 4), -1, dtype=torch.int32),
+        "selection_topk_indices": torch.tensor([[[1, 0, 3]], [[2, 1, -1]]]).int(),
+        "full_k_rope": R(3, 4, 2),
+        "full_kv_cache": R(3, 4, 8),
+        "full_kv_block_table": torch.tensor([[2, 1], [0, 1]], dtype=torch.int32),
+        "full_kv_actual_seq": torch.tensor([5, 8], dtype=torch.int32),
+        "full_q_actual_seq": torch.tensor([1, 1], dtype=torch.int32),
+        "selection_topk_block_size": 1,
+    },
+    "npu_sparse_flash_attention": _sparse(),
+    "npu_kv_quant_sparse_flash_attention": _sparse_bytes(),
+    "npu_mla_prolog_v2": _latent(),
+    "npu_mla_prolog_v3": _third_prolog(),
+    "npu_mla_prolog_v3_functional": _third_prolog(),
+    "npu_attention_update": {
+        "lse": [R(4), R(4)],
+        "local_out": [R(4, 8), R(4, 8)],
+        "update_type": 1,
+    },
+    "npu_gather_pa_kv_cache": _pages(),
+    "npu_gather_pa_kv_cache_functional": _pages(),
+    "npu_scatter_pa_cache": {
+        "key": R(3, 2, 16),
+        "key_cache": torch.zeros(4, 4, 2, 16),
+        "slot_mapping": torch.tensor([0, 5, 9], dtype=torch.int32),
+    },
+    "npu_recurrent_gated_delta_rule": _recurrent(),
+    "npu_recurrent_gated_delta_rule_functional": _recurrent(),
+    "npu_chunk_gated_delta_rule": _chunks(),
+    "npu_recompute_w_u_fwd": {
+        "k": R(1, 2, 6, 8),
+        "v": R(1, 4, 6, 5),
+        "beta": torch.rand(1, 4, 6),
+        "A": R(1, 4, 6, 4),
+        "chunk_size": 4,
+    },
     "npu_fusion_attention": _masked(head_num=4, keep_prob=0.5, seed=5),
+    "npu_fusion_attention_v2": _masked(head_num=4, keep_prob=0.5, seed=5),
     "npu_fusion_attention_v3": _masked(head_num=4),
+    "npu_ring_mla": {
+        "q_nope": R(5, 4, 8),
+        "q_rope": R(5, 4, 2),
+        "k_nope": R(5, 2, 8),
+        "k_rope": R(5, 2, 2),
+        "value": R(5, 2, 8),
+        "mask": torch.ones(8, 8),
+        "seqlen": torch.tensor([3, 2]),
+        "head_num": 4,
+        "kv_head_num": 2,
+        "pre_out": R(5, 4, 8),
+        "prev_lse": R(4, 5),
+        "calc_type": "calc_type_default",
+        "mask_type": "mask_type_triu",
+    },
+    "_npu_matmul_add_fp32": {
+        "x": R(4, 3).half(),
+        "weight": R(4, 5).half(),
+        "C": R(3, 5),
+    },
+    "_npu_reshape_and_cache": {
+        "key": R(3, 2, 16),
+        "value": R(3, 2, 16),
+        "key_cache": torch.zeros(4, 4, 2, 16),
+        "value_cache": torch.zeros(4, 4, 2, 16),
+        "slot_indices": torch.tensor([0, 5, 9]),
+    },
+    "_npu_reshape_and_cache_siso": {
+        "key": R(3, 2, 16),
+        "key_cache": torch.zeros(4, 4, 2, 16),
+        "slot_indices": torch.tensor([0, 5, 9]),
+    },
+    "_npu_rotary_embedding": {
+        "positions": torch.tensor([3, 0, 6]),
+        "query": R(3, 32),
+        "key": R(3, 16),
+        "head_size": 16,
+        "cos_sin_cache": R(7, 16),
+        "is_neox_style": True,
+    },
+    "_npu_paged_attention": _boosted(query=R(2, 4, 16), out=torch.zeros(2, 4, 16)),
+    "_npu_paged_attention_mla": {
+        "query": R(2, 4, 16),
+        "key_cache": R(5, 4, 2, 16),
+        "num_kv_heads": 2,
+        "num_heads": 4,
+        "scale_value": 0.5,
+        "block_table": torch.tensor([[3, 1], [0, 4]], dtype=torch.int32),
+        "context_lens": torch.tensor([6, 4]),
+        "mla_vheadsize": 8,
+        "out": torch.zeros(2, 4, 8),
+    },
+    "_npu_paged_attention_splitfuse": _boosted(
+        seq_len=torch.tensor([3, 2]), mask=R(5, 8)
+    ),
+    "_npu_paged_attention_splitfuse_v2": _boosted(
+        seq_len=torch.tensor([3, 2]), mask=torch.ones(8, 8)
+    ),
+    "_npu_flash_attention_qlens": _boosted(
+        seq_len=torch.tensor([3, 2]), mask=torch.ones(8, 8)
+    ),
+    "_npu_flash_attention": _packed(mask=R(8, 8)),
+    "_npu_flash_attention_v3": _packed(mask=torch.ones(8, 8)),
+    "_npu_flash_attention_unpad": _packed(),
+    "_npu_flash_attention_unpad_v2": _packed(),
 }
 
 
@@ -193,7 +499,12 @@ def call(name: str, arguments: dict[str, Any]) -> Any:
     copied = {key: _copy(value) for key, value in arguments.items()}
     rest = dict(copied)
     first = [rest.pop(key) for key in ("self", "input") if key in rest]
-    return [getattr(torch_npu, name)(*first, **rest), copied]
+    return [operator(name)(*first, **rest), copied]
+
+
+def operator(name: str) -> Any:
+    """The operator of torch_npu, or of torch_npu.atb."""
+    return getattr(torch_npu, name, None) or getattr(torch_npu.atb, name)
 
 
 def _copy(value: Any) -> Any:
@@ -204,8 +515,8 @@ def _copy(value: Any) -> Any:
 
 def parameters(name: str) -> Iterator[tuple[str, str, Any]]:
     """(name, type, default) of the operator's arguments."""
-    function = getattr(torch_npu, name)
-    overload = getattr(getattr(torch.ops.npu, name, None), "default", None)
+    function = operator(name)
+    overload = getattr(function, "default", None)
     if overload in COMPOSITIONS:
         for argument in overload._schema.arguments:
             kind = str(argument.real_type)

@@ -8,12 +8,16 @@ schema         the schema of an operator, from the signature of its function
 checks         checks of arguments, and the texts of their errors
 published      all operators (generated)
 activations/   activations and gates
-attention/     attention of prompts and new tokens, latent, and for training code
-caches/        writes into caches
+attention/     attention of prompts and new tokens, and for training code
+boost/         the operators of the transformer boost library, torch.ops.atb
+caches/        writes into caches, reads their pages
+delta/         gated delta rules
+latent/        the steps before latent attention
 memory/        formats of memory, and operators with an effect instead of a result
 norms/         RMS norms, and operators that are joined to one
 positions/     rotary embeddings
 products/      products of integers, of few-bit weights, and of groups
 quantisation/  quantises activations, dequantises sums of integers
 routing/       experts: chooses them, orders rows by them, sends rows to their ranks
+sparse/        chooses few keys, and attends to them alone
 """
