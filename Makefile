@@ -5,12 +5,12 @@ PYTHON := .venv/bin/python
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: demo chat test test-fast soak bench bench-kernels wheel lint format build clean
+.PHONY: demo chat test test-fast soak bench bench-kernels wheel lint format product build clean
 
-demo: build ## a real sentence-embedding model, eager and compiled
+demo: product ## a real sentence-embedding model, eager and compiled
 	$(PYTHON) examples/01_embed.py
 
-chat: build ## a language model with its real weights answers in the terminal
+chat: product ## a language model with its real weights answers in the terminal
 	@scripts/setup.sh chat
 	@$(PYTHON) examples/07_chat.py
 
@@ -41,8 +41,11 @@ lint: build ## clang-format, clang-tidy, ruff, mypy
 format: build ## what lint asks for, done
 	$(PYTHON) scripts/lint.py --fix
 
-build:
+product: ## what a user needs of the build
 	@scripts/setup.sh
+	@ninja -C build -j2 product
+
+build: product
 	@ninja -C build -j2
 
 clean: ## the build, not what was installed
