@@ -199,7 +199,9 @@ def _spelled(value: Any, call: WritingCall, layouts: Sequence[Layout]) -> Any:
     if (view := value.view) is not None:
         sizes, strides, offset = view.sizes, view.strides, view.offset
         if memory.old is not None:
-            offset = offset - storage_offset(memory.old)
+            offset = _distance(offset, memory.old)
+        if 0 in sizes:
+            offset = 0
         _check_within(sizes, strides, offset, memory.value)
     elif layouts[value.memory].order is None:
         return Spelled(spelling)
@@ -211,6 +213,15 @@ def _spelled(value: Any, call: WritingCall, layouts: Sequence[Layout]) -> Any:
             "offset": integer(offset),
         }
     )
+
+
+def _distance(offset: Any, base: Node) -> Any:
+    """From the first element of the base to that of a view. A view that was made after
+    the base was written counts from where the trace has the base."""
+    distance = offset - storage_offset(base)
+    if isinstance(distance, int) and distance < 0:
+        return offset - base.meta["val"].storage_offset()
+    return distance
 
 
 def _check_within(

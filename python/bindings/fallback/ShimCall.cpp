@@ -4,6 +4,7 @@
 #include "fallback/ShimCall.h"
 #include "support/Errors.h"
 #include "support/Gil.h"
+#include "support/SmallArray.h"
 #include "tensors/Overlap.h"
 #include "tensors/Shim.h"
 #include "tensors/Torch.h"
@@ -86,15 +87,15 @@ bool toWord(const Shim &shim, const SchemaType &type,
             const HostArgument &argument, ShimWord &word);
 
 bool tensorWord(const Shim &shim, const TensorView &tensor, ShimWord &word) {
-  std::vector<int64_t> strides(tensor.rank);
+  std::vector<int64_t> dense(tensor.strides ? 0 : tensor.rank);
   int64_t step = 1;
-  for (int32_t d = tensor.rank; d-- > 0;) {
-    strides[d] = tensor.strides ? tensor.strides[d] : step;
+  for (size_t d = dense.size(); d-- > 0;) {
+    dense[d] = step;
     step *= tensor.shape[d];
   }
   ShimHandle handle = nullptr;
   if (shim.tensorFromBlob(tensor.data, tensor.rank, tensor.shape,
-                          strides.data(), 0,
+                          tensor.strides ? tensor.strides : dense.data(), 0,
                           shim.dtypes[static_cast<int>(tensor.dtype)], shim.cpu,
                           0, &handle) != 0)
     return false;
@@ -322,8 +323,9 @@ ShimOutcome python::callByShim(const TorchOperator &op, const HostCall &call,
   const Shim &shim = *Shim::get();
   if (call.argumentCount != op.arguments.size())
     return ShimOutcome::NotCalled;
-  std::vector<ShimWord> stack(std::max(op.arguments.size(), op.returns.size()) +
-                              1);
+  constexpr size_t usualWords = 16;
+  SmallArray<ShimWord, usualWords> stack(
+      std::max(op.arguments.size(), op.returns.size()) + 1);
   for (size_t i = 0; i < call.argumentCount; ++i) {
     if (toWord(shim, op.arguments[i].type, call.arguments[i], stack[i]))
       continue;

@@ -6,6 +6,7 @@
 #include "fallback/ShimCall.h"
 #include "support/Errors.h"
 #include "support/Gil.h"
+#include "support/SmallArray.h"
 #include "tensors/Torch.h"
 
 #include <algorithm>
@@ -47,31 +48,36 @@ namespace {
 /// The arguments in the order of the schema, whatever order they came in.
 /// False when one is missing.
 bool orderBySchema(const TorchOperator &op, const HostCall &call,
-                   std::vector<HostArgument> &ordered) {
-  for (const SchemaArgument &wanted : op.arguments) {
-    const HostArgument *end = call.arguments + call.argumentCount;
-    const HostArgument *found =
-        std::find_if(call.arguments, end, [&](const HostArgument &given) {
-          return wanted.name == given.name;
-        });
+                   HostArgument *ordered) {
+  const HostArgument *end = call.arguments + call.argumentCount;
+  for (size_t i = 0; i < op.arguments.size(); ++i) {
+    const std::string &wanted = op.arguments[i].name;
+    const HostArgument *found = call.arguments + op.placesByName[i];
+    if (found >= end || wanted != found->name)
+      found = std::find_if(call.arguments, end, [&](const HostArgument &given) {
+        return wanted == given.name;
+      });
     if (found == end)
       return false;
-    ordered.push_back(*found);
+    ordered[i] = *found;
   }
   return true;
 }
+
+/// Most operators have no more arguments, so a call allocates nothing for them.
+constexpr size_t usualArguments = 16;
 
 } // namespace
 
 Status TorchCalls::call(const HostCall &given, HostResult *results) {
   const auto &op = *static_cast<const TorchOperator *>(given.prepared);
-  std::vector<HostArgument> arguments;
-  if (!orderBySchema(op, given, arguments))
+  SmallArray<HostArgument, usualArguments> arguments(op.arguments.size());
+  if (!orderBySchema(op, given, arguments.data()))
     return Status(StatusCode::HostError,
                   std::string(given.op) + " lacks an argument");
   HostCall call = given;
   call.arguments = arguments.data();
-  call.argumentCount = arguments.size();
+  call.argumentCount = op.arguments.size();
   std::vector<dlpack::ManagedTensor *> tensors(call.resultCount);
   ShimOutcome outcome =
       op.byShim ? callByShim(op, call, tensors) : ShimOutcome::NotCalled;

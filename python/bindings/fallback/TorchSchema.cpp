@@ -3,6 +3,7 @@
 
 #include "fallback/TorchSchema.h"
 
+#include <algorithm>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <utility>
@@ -54,6 +55,14 @@ SchemaType SchemaType::parse(std::string_view text) {
   return type;
 }
 
+void TorchOperator::sortNames() {
+  for (const SchemaArgument &argument : arguments)
+    placesByName.push_back(static_cast<size_t>(std::count_if(
+        arguments.begin(), arguments.end(), [&](const SchemaArgument &other) {
+          return other.name < argument.name;
+        })));
+}
+
 std::unique_ptr<TorchOperator>
 TorchOperator::find(const std::string &name, const std::string &overload) {
   auto found = std::make_unique<TorchOperator>();
@@ -79,6 +88,7 @@ TorchOperator::find(const std::string &name, const std::string &overload) {
                                   SchemaType::parse(typeText(argument))});
     for (nb::handle result : schema.attr("returns"))
       found->returns.push_back(SchemaType::parse(typeText(result)));
+    found->sortNames();
     found->callable = callable.release().ptr();
   } catch (nb::python_error &error) {
     error.restore();

@@ -48,9 +48,14 @@ struct TorchOperator {
   std::string name;             ///< "aten::topk"
   std::string overload;
   std::vector<SchemaArgument> arguments;
+  /// The place of each argument among the arguments sorted by name: the order
+  /// in which compiled programs have them.
+  std::vector<size_t> placesByName;
   std::vector<SchemaType> returns;
   bool writes = false; ///< some of its arguments
   bool byShim = false; ///< the C shim can carry every argument and result
+
+  void sortNames();
 
   /// Null with a Python error set if there is no such operator.
   static std::unique_ptr<TorchOperator> find(const std::string &name,
