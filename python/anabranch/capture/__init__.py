@@ -18,6 +18,7 @@ quantized_values    decomposes the operators of PT2E's quantised graphs
 weight_only         decomposes PyTorch's weight-only quantised products
 transformer_layers  decomposes PyTorch's own layers of transformers
 number_arguments    gives Python numbers the dtype of the trace
+storage_offsets     has a trace know where tensors begin in their memory
 sharing             compares how the arguments of calls share memory
 partition           cuts a graph around operators that have no description
 eager_graph         runs graphs in PyTorch

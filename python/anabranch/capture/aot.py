@@ -34,6 +34,7 @@ from . import (
     kept_whole,
     observer,
     quantized_values,
+    storage_offsets,
     transformer_layers,
     weight_only,
     whole_operators,
@@ -141,6 +142,7 @@ def aot(
 
     def forward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         inlining.inline(graph)
+        storage_offsets.mend_slices(graph.graph)
         check_views(graph.graph.nodes)
         check_places(graph.graph.nodes)
         # The trace ends here: constants are real tensors, so no tracing mode may
@@ -276,7 +278,7 @@ def _trace(
     **how: Any,
 ) -> Callable[..., Any]:
     forward = artefacts.compiler(forward)
-    with interpolation.in_traces():
+    with interpolation.in_traces(), storage_offsets.kept(module, example_inputs):
         return aot_module_simplified(
             module,
             list(example_inputs),

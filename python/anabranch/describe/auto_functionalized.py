@@ -33,14 +33,6 @@ _EMPTY = (
     "aten::new_empty_strided",
 )
 
-# Operators that copy a tensor with its place in memory, and write slices into the copy.
-_SCATTERS = (
-    "aten::as_strided_scatter",
-    "aten::diagonal_scatter",
-    "aten::select_scatter",
-    "aten::slice_scatter",
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class View:
@@ -128,44 +120,6 @@ def read(node: Node) -> WritingCall:
         [] if not operator._schema.returns else returned,
         [*_returned_places(operator, arguments, len(returned)), *kinds],
     )
-
-
-def storage_offset(node: Node) -> Any:
-    """Where a tensor begins in its memory. Operators that write slices, and those that
-    write their arguments, keep the place of the tensor that they start from; traces of
-    the former lose it."""
-    offset = node.meta["val"].storage_offset()
-    while True:
-        if (source := _source(node)) is not None:
-            place = source.meta["val"].storage_offset()
-            offset = offset + place - node.meta["val"].storage_offset()
-        elif (source := _viewed(node)) is None:
-            return offset
-        node = source
-
-
-def _viewed(node: Node) -> Node | None:
-    """The tensor that this one is a view of."""
-    target: Any = node.target
-    if not isinstance(target, OpOverload) or not node.args:
-        return None
-    is_view = any(value.alias_info is not None for value in target._schema.returns)
-    source = node.args[0]
-    return source if is_view and isinstance(source, Node) else None
-
-
-def _source(node: Node) -> Node | None:
-    """The tensor whose memory PyTorch copies to make this one."""
-    target: Any = node.target
-    if getattr(target, "__name__", "") == "getitem":
-        call, number = node.args
-        if isinstance(call, Node) and call.target is auto_functionalized_v2:
-            bases: Any = call.kwargs["_all_bases"]
-            return bases[number - len(call.meta["val"]) + len(bases)] if bases else None
-    if isinstance(target, OpOverload) and target._schema.name in _SCATTERS:
-        source = node.args[0]
-        return source if isinstance(source, Node) else None
-    return None
 
 
 def _value(value: Any) -> Any:
@@ -295,7 +249,10 @@ def _pop_view(arguments: dict[str, Any], prefix: str, base: torch.Tensor) -> Any
         return None
     sizes, strides = list(base.shape), base.stride()
     sizes[dim] = found["slice_end"] - found["slice_start"]
-    return View(tuple(sizes), tuple(strides), found["slice_start"] * strides[dim])
+    offset = found["slice_start"] * strides[dim]
+    if isinstance(found["slice_start"], int):
+        offset = offset + base.storage_offset()
+    return View(tuple(sizes), tuple(strides), offset)
 
 
 def _read_outs(

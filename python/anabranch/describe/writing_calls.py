@@ -3,7 +3,7 @@
 An operator gets its memories as eager PyTorch lays them out. An input has its strides in
 the program too, and so has what operators write into it. The program lays out all other
 tensors row by row. So a memory with other strides has its dimensions permuted before the
-call, and permuted back behind it."""
+call, and permuted back behind it. A tensor with gaps is copied to its strides."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from .auto_functionalized import (
     Place,
     WritingCall,
     WrittenArgument,
-    storage_offset,
 )
 from .inputs import Inputs
 from .symbols import Unsupported, integer
 from .tensors import describe, foreign_strides, memory_order
+from .views import overlaps
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
     """How a memory is laid out: row by row, unless one of these says something else."""
 
-    # The strides of an input.
+    # The strides of an input, or of a tensor with gaps.
     strides: list[Any] | None = None
     # The order of the dimensions, slowest first. The program has the memory permuted.
     order: list[int] | None = None
@@ -98,9 +98,12 @@ class WritingCalls:
         if memory.old is not None and self._has_strides(memory.old):
             return Layout(strides=strides)
         order = memory_order(value.shape, value.stride())
-        if order is None:
-            raise Unsupported("a write to a tensor with gaps, or which overlaps itself")
-        return Layout(order=order)
+        if order is not None:
+            return Layout(order=order)
+        static = all(isinstance(n, int) for n in (*value.shape, *strides))
+        if not static or overlaps(value.shape, value.stride()):
+            raise Unsupported("a write to a tensor whose elements may share memory")
+        return Layout(strides=strides)
 
     def _has_strides(self, node: Node) -> bool:
         """Whether the program has the strides of this tensor."""
@@ -199,7 +202,7 @@ def _spelled(value: Any, call: WritingCall, layouts: Sequence[Layout]) -> Any:
     if (view := value.view) is not None:
         sizes, strides, offset = view.sizes, view.strides, view.offset
         if memory.old is not None:
-            offset = _distance(offset, memory.old)
+            offset = offset - memory.old.meta["val"].storage_offset()
         if 0 in sizes:
             offset = 0
         _check_within(sizes, strides, offset, memory.value)
@@ -213,15 +216,6 @@ def _spelled(value: Any, call: WritingCall, layouts: Sequence[Layout]) -> Any:
             "offset": integer(offset),
         }
     )
-
-
-def _distance(offset: Any, base: Node) -> Any:
-    """From the first element of the base to that of a view. A view that was made after
-    the base was written counts from where the trace has the base."""
-    distance = offset - storage_offset(base)
-    if isinstance(distance, int) and distance < 0:
-        return offset - base.meta["val"].storage_offset()
-    return distance
 
 
 def _check_within(
