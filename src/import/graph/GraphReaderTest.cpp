@@ -87,6 +87,43 @@ TEST(GraphReader, ReadsMutations) {
   EXPECT_TRUE(contains(text, "anabranch.name = \"cache\""));
 }
 
+/// The module of a call that writes its argument. `write` is its old value.
+std::string writing(llvm::StringRef argument, llvm::StringRef write,
+                    llvm::StringRef shape) {
+  std::string node =
+      (R"({"name": "y", "op": "mylib.scale.default", "args": {"x": )" +
+       argument + R"(}, "results": [{"dtype": "f32", "shape": )" + shape +
+       R"(}], "writes": [)" + write + R"(], "ordered": true})")
+          .str();
+  return import(graph(node, R"({"ref": "y"})"));
+}
+
+TEST(GraphReader, ReadsWrites) {
+  std::string view = R"({"written": 0, "sizes": ["s0"], "strides": [1],
+                         "offset": ["mul", 1, "s0"]})";
+  std::string text =
+      writing(view, R"({"ref": "x", "strides": [9, 1]})", R"([2, "s0"])");
+  EXPECT_TRUE(contains(text, "\"mylib::scale\"("));
+  EXPECT_TRUE(contains(text, "sizes = [#anabranch.operand<"));
+  EXPECT_TRUE(contains(text, "strides = [1], written = 0 : i64}"));
+  EXPECT_TRUE(contains(text, "anabranch.written = array<i64: "));
+  EXPECT_TRUE(contains(text, "written_strides = [array<i64: 9, 1>]"));
+  text = writing(R"({"written": 0})", "null", "[4]");
+  EXPECT_TRUE(contains(text, "anabranch.written = array<i64: -1>"));
+
+  std::string shape = R"([2, "s0"])", x = R"({"ref": "x"})";
+  EXPECT_TRUE(contains(writing(R"({"written": 1})", x, shape),
+                       "writes a memory that it does not name"));
+  EXPECT_TRUE(contains(writing(R"({"written": 0})", x, "[4]"),
+                       "changes the type of operand"));
+  EXPECT_TRUE(contains(writing(R"({"written": 0})", x + ", " + x, shape),
+                       "writes 2 memories but has 1 results"));
+  EXPECT_TRUE(contains(
+      writing(R"({"written": 0, "sizes": [1], "strides": [], "offset": 0})", x,
+              shape),
+      "a view needs a stride for each size"));
+}
+
 TEST(GraphReader, ReadsWatchedWeights) {
   auto reading = [](const char *input) {
     return import(std::string(R"({"version": 1,
