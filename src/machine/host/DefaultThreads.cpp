@@ -8,6 +8,7 @@
 #include "process/Fork.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <ctime>
 #include <thread>
@@ -103,6 +104,21 @@ int DefaultThreads::threadsOfCall() {
 int DefaultThreads::spinLimit() {
   lookIfDue();
   return spinRoom.limit();
+}
+
+static int withinQuota(int count, double quota) {
+  return quota > 0 && quota < count ? static_cast<int>(std::ceil(quota))
+                                    : count;
+}
+
+int DefaultThreads::usableCores() const {
+  const ThreadFacts &facts = *machine.load(std::memory_order_acquire);
+  return withinQuota(facts.cores, facts.quota);
+}
+
+int DefaultThreads::usableCpus() const {
+  const ThreadFacts &facts = *machine.load(std::memory_order_acquire);
+  return withinQuota(facts.cpus, facts.quota);
 }
 
 ThreadFacts DefaultThreads::facts() const {

@@ -71,6 +71,11 @@ public:
   /// is too old.
   int spinLimit();
 
+  /// The cores, and the CPUs, that all calls of the process together may use:
+  /// those of its mask, as far as the quota pays for them.
+  int usableCores() const;
+  int usableCpus() const;
+
   void setCall(int threads) { call.store(threads, std::memory_order_relaxed); }
   /// Sets the function that returns the framework's number of threads. Each
   /// call asks it. Null: none.

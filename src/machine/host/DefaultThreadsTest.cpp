@@ -100,6 +100,7 @@ TEST(DefaultThreads, FollowsTheMachine) {
   machine.write("/cg/pod/cpu.max", "50000 100000\n");
   threads.look();
   EXPECT_EQ(threads.facts().quota, 0.5);
+  EXPECT_EQ(threads.usableCpus(), 1);
   EXPECT_EQ(chooseThreads(threads.facts()).threads, 1);
   EXPECT_EQ(threads.spinLimit(), 0);
   EXPECT_EQ(threads.hasShrunk(), cores > 1);
@@ -107,6 +108,8 @@ TEST(DefaultThreads, FollowsTheMachine) {
   machine.write("/cg/pod/cpu.max", "max 100000\n");
   threads.look();
   EXPECT_EQ(threads.facts().quota, 0);
+  EXPECT_EQ(threads.usableCpus(), cores);
+  EXPECT_LE(threads.usableCores(), threads.usableCpus());
   EXPECT_FALSE(threads.hasShrunk());
 }
 
@@ -119,6 +122,7 @@ TEST(DefaultThreads, ACallMayHaveOneMoreThanTheQuotasWholeCpus) {
   DefaultThreads threads(machine.root());
   EXPECT_EQ(threads.threads(), 1);
   EXPECT_EQ(threads.threadsOfCall(), 2);
+  EXPECT_EQ(threads.usableCpus(), 2);
   threads.setCall(1);
   EXPECT_EQ(threads.threadsOfCall(), 1);
   threads.setCall(0);

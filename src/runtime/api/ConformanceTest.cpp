@@ -5,6 +5,7 @@
 
 #include "anabranch/Copies.h"
 #include "runtime/device/Devices.h"
+#include "runtime/execute/Execute.h"
 
 #include <cstring>
 
@@ -297,6 +298,8 @@ TEST_P(Conformance, CopiesArgumentsThatAreNotAligned) {
 }
 
 TEST_P(Conformance, ServesManyThreadsAtOnce) {
+  // In a crowd each call would stay on its own thread.
+  runtime::setExecutionMode(runtime::ExecutionMode::Shared);
   ProgramMaker m;
   int x = m.input("x", {fixed(2000)});
   int a = m.arena(0, {fixed(2000)}, 8000);
@@ -321,6 +324,7 @@ TEST_P(Conformance, ServesManyThreadsAtOnce) {
     }
     return "";
   });
+  runtime::setExecutionMode(std::nullopt);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Conformance, ::testing::Values("cpu", "null"),

@@ -6,6 +6,7 @@
 
 #include "package/files/FileHash.h"
 #include "package/verify/SerialOrder.h"
+#include "runtime/execute/Execute.h"
 #include "support/runtime/TestRandomCalls.h"
 #include "support/runtime/TestTeam.h"
 #include "support/runtime/TestWatchdog.h"
@@ -17,6 +18,8 @@
 
 namespace anabranch::testing {
 
+using runtime::ExecutionMode;
+
 namespace {
 
 RandomShape shapeOf(unsigned seed) {
@@ -27,7 +30,10 @@ RandomShape shapeOf(unsigned seed) {
   return {from(4, 48), from(1, 9), from(1, 8), from(0, 2) > 0, seed % 2 == 1};
 }
 
-class RandomPrograms : public RandomPackages, public ::testing::Test {};
+class RandomPrograms : public RandomPackages, public ::testing::Test {
+protected:
+  ~RandomPrograms() override { runtime::setExecutionMode(std::nullopt); }
+};
 
 TEST_F(RandomPrograms, KeepEveryOrderWithAnyNumberOfThreads) {
   int64_t programs = fromEnvironment("ANABRANCH_RANDOM_PROGRAMS", 150);
@@ -182,6 +188,7 @@ TEST_F(RandomPrograms, AreRefusedOnceTamperedWithUnlessTheyStillHold) {
 }
 
 TEST_F(RandomPrograms, RunFromManyThreadsOnOnePool) {
+  runtime::setExecutionMode(ExecutionMode::Shared); // also in a crowd
   std::vector<std::unique_ptr<RandomProgram>> programs;
   std::vector<std::shared_ptr<const Executable>> executables;
   for (unsigned seed = 0; seed < 6; ++seed) {
@@ -238,6 +245,7 @@ TEST_F(RandomPrograms, AnErrorEndsTheCallAndNotTheNext) {
 //===----------------------------------------------------------------------===//
 
 TEST_F(RandomPrograms, SoakWithoutAStall) {
+  runtime::setExecutionMode(ExecutionMode::Shared); // also in a crowd
   int64_t wanted = fromEnvironment("ANABRANCH_SOAK_LAUNCHES", 100000);
   std::vector<std::unique_ptr<RandomProgram>> programs;
   std::vector<std::shared_ptr<const Executable>> executables;

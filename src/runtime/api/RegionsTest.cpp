@@ -1,14 +1,20 @@
 //===- RegionsTest.cpp - calls that run as regions of a team --------------===//
 // SPDX-License-Identifier: Apache-2.0
 
+#include "machine/host/DefaultThreads.h"
 #include "runtime/execute/Execute.h"
+#include "runtime/workers/CallsInFlight.h"
 #include "support/runtime/TestStamp.h"
 #include "support/runtime/TestSupport.h"
 #include "support/runtime/TestTeam.h"
 
+#include <algorithm>
+#include <chrono>
+#include <memory>
 #include <optional>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 namespace anabranch::testing {
 
@@ -85,6 +91,26 @@ TEST_F(Regions, AreNotOpenedInsideOfARegion) {
   TestTeam::isInside() = false;
   EXPECT_TRUE(worked);
   EXPECT_EQ(TestTeam::count(), 0);
+}
+
+/// With as many calls as cores, each stays on its own thread.
+TEST_F(Regions, AreNotOpenedInACrowd) {
+  TestTeam team(3);
+  {
+    int cores = machine::DefaultThreads::get().usableCores();
+    std::vector<runtime::CallTurn *> places(std::max(cores, 2));
+    std::vector<std::unique_ptr<runtime::CallTurn>> others;
+    for (runtime::CallTurn *&place : places)
+      others.push_back(
+          std::make_unique<runtime::CallTurn>(place, /*waits=*/false));
+    for (int i = 0; i < 20; ++i)
+      ASSERT_TRUE(works());
+    EXPECT_EQ(TestTeam::count(), 0);
+  }
+  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (TestTeam::count() == 0 && std::chrono::steady_clock::now() < end)
+    ASSERT_TRUE(works());
+  EXPECT_GT(TestTeam::count(), 0);
 }
 
 /// The child finishes the call: outside of a region no other thread holds a

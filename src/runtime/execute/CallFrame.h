@@ -12,6 +12,7 @@
 #include "runtime/execute/StreamState.h"
 #include "runtime/plan/BoundLaunches.h"
 #include "runtime/superkernel/SuperKernelRun.h"
+#include "runtime/workers/CallsInFlight.h"
 
 #include <memory>
 #include <vector>
@@ -79,6 +80,12 @@ public:
   /// Null if the program needs none. `lastArena` may no longer exist.
   DeviceBuffer *arena = nullptr;
   const DeviceBuffer *lastArena = nullptr;
+
+  /// Of the call that runs; null if calls need not take turns.
+  CallTurn *turn = nullptr;
+  /// CPU time in nanoseconds of the last call that ran beside as many others as
+  /// there are cores; 0: none did.
+  int64_t timeInCrowd = 0;
 
   HostResults hostResults;
 

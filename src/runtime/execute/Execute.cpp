@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <string_view>
 
@@ -58,6 +59,17 @@ Status executionFromEnvironment() {
   return {};
 }
 
+/// A call that needs less CPU time, in nanoseconds, does not wait for its turn:
+/// it is over before the kernel takes its CPU, and a wake-up would take a good
+/// part of its time.
+static constexpr int64_t worthWaiting = 1'000'000;
+
+static int64_t cpuTimeOfThread() {
+  timespec time;
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return int64_t(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
 /// Adds the user's line to an error of the host.
 static Status withPlace(Status status, const trace::Label &label) {
   if (status.ok() || label.file.empty())
@@ -83,6 +95,7 @@ static Status withPlace(Status status, const trace::Label &label) {
 [[gnu::noinline]] static Status
 runCall(CallFrame &frame, const Command &command, const trace::Call *call) {
   trace::OpenSlice slice(call, command.label);
+  CallTurn::Pause pause(frame.turn);
   Status done = callHost(frame, command.index);
   return done.ok() ? Status()
                    : withPlace(std::move(done),
@@ -139,13 +152,17 @@ Status executeIn(ExecutionMode mode, CallFrame &frame, int threads,
              : executeParallel(mode, frame, threads, call);
 }
 
-Status execute(CallFrame &frame, int threads, const trace::Call *call) {
-  frame.launches.beginCall();
-  bool isOneList = frame.commands.streams.size() < 2;
-  if (threads <= 1 || (isOneList && frame.launches.sharedTiles < worthSharing))
-    return executeSerial(frame, call);
-  if (int fixed = fixedMode.load(std::memory_order_relaxed); fixed != quickest)
-    return executeIn(static_cast<ExecutionMode>(fixed), frame, threads, call);
+/// Runs the call on its own thread, as others have the other CPUs.
+static Status executeInCrowd(CallFrame &frame, const trace::Call *call) {
+  int64_t start = cpuTimeOfThread();
+  Status done = executeSerial(frame, call);
+  frame.timeInCrowd = cpuTimeOfThread() - start;
+  return done;
+}
+
+/// Runs the call in the mode that was quickest, or is on trial.
+static Status executeTuned(CallFrame &frame, int threads,
+                           const trace::Call *call) {
   ModeTuner &tuner = frame.tunerFor(threads);
   // Tracing takes time, so the tuner does not learn from a traced call.
   if (call)
@@ -157,6 +174,22 @@ Status execute(CallFrame &frame, int threads, const trace::Call *call) {
   if (done.ok())
     tuner.record(trace::now() - start);
   return done;
+}
+
+Status execute(CallFrame &frame, int threads, const trace::Call *call) {
+  frame.launches.beginCall();
+  bool isOneList = frame.commands.streams.size() < 2;
+  if (isOneList && frame.launches.sharedTiles < worthSharing)
+    return executeSerial(frame, call);
+  if (int fixed = fixedMode.load(std::memory_order_relaxed); fixed != quickest)
+    return threads <= 1 ? executeSerial(frame, call)
+                        : executeIn(static_cast<ExecutionMode>(fixed), frame,
+                                    threads, call);
+  CallTurn turn(frame.turn, /*waits=*/frame.timeInCrowd >= worthWaiting);
+  if (turn.isCrowded())
+    return executeInCrowd(frame, call);
+  return threads <= 1 ? executeSerial(frame, call)
+                      : executeTuned(frame, threads, call);
 }
 
 } // namespace anabranch::runtime

@@ -85,6 +85,8 @@ void ParallelRun::runWithPool() {
 
 /// Says that there is something new to claim, for about this many helpers.
 void ParallelRun::notify(int wanted) {
+  if (CallsInFlight::get().isCrowded())
+    wanted = 0;
   if (!team)
     pool.notify(wanted);
   else if (inRegion)

@@ -72,11 +72,13 @@ private:
   /// Only the thread that called the program may call the host, and not inside
   /// of a region: there the host's operator would have one thread.
   bool mayCallHost(Worker worker) const { return worker.isCaller && !inRegion; }
-  /// Whether the team helps this call. A program with several streams has its
+  /// Whether the team may help this call. Beside another call its threads would
+  /// be too many. A program with several streams has its
   /// helpers run one while the caller is in the host on another; the team's
   /// threads are the operator's at that time.
   bool mayBorrow() const {
-    return commands.calls.empty() || commands.streams.size() == 1;
+    return (commands.calls.empty() || commands.streams.size() == 1) &&
+           CallsInFlight::get().isAlone();
   }
   const Command &commandAt(int stream, ClaimWord word) const {
     return commands.streams[stream].commands[word.command()];

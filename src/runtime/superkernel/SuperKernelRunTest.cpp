@@ -345,6 +345,7 @@ TEST_F(SuperRuns, CheckerSeesTilesOutOfOrder) {
 }
 
 TEST_F(SuperRuns, ServeManyThreadsOnOnePool) {
+  runtime::setExecutionMode(ExecutionMode::Shared); // also in a crowd
   setDefaultThreads(3);
   ASSERT_NO_FATAL_FAILURE(openMany(5, /*firstSeed=*/100, /*launches=*/14));
   expectOnThreads(4, [&](unsigned t) {
@@ -382,6 +383,7 @@ TEST_F(SuperRuns, AnErrorEndsTheCallAndNotTheNext) {
 }
 
 TEST_F(SuperRuns, SoakWithoutAStall) {
+  runtime::setExecutionMode(ExecutionMode::Shared); // also in a crowd
   int64_t wanted = fromEnvironment("ANABRANCH_SOAK_TILES", 200000);
   ASSERT_NO_FATAL_FAILURE(openMany(8, /*firstSeed=*/200, /*launches=*/20));
   setDefaultThreads(3);

@@ -5,6 +5,7 @@
 
 #include "machine/host/DefaultThreads.h"
 #include "process/Fork.h"
+#include "runtime/workers/CallsInFlight.h"
 #include "runtime/workers/Pinning.h"
 #include "trace/Recorder.h"
 
@@ -110,13 +111,14 @@ void BorrowedTeam::enter(int number) noexcept {
 /// nothing calls it back.
 void BorrowedTeam::help(int number) {
   trace::nameTrack(team->name, number);
+  const CallsInFlight &calls = CallsInFlight::get();
   WorkerScratch &scratch = scratches[static_cast<size_t>(number)];
   for (;;) {
     // The number is read first, so that any later news ends the waiting.
     uint32_t seen = news.latest();
     if (closed.load(std::memory_order_relaxed))
       return;
-    if (!job->work(scratch))
+    if (calls.isCrowded() || !job->work(scratch))
       news.await(number - 1, seen);
   }
 }

@@ -3,6 +3,7 @@
 
 #include "runtime/workers/WorkerPool.h"
 
+#include "runtime/workers/CallsInFlight.h"
 #include "runtime/workers/Futex.h"
 #include "runtime/workers/Pinning.h"
 
@@ -140,6 +141,8 @@ void WorkerPool::leave(int place) {
 WorkerPool::Turn WorkerPool::help(WorkerScratch &scratch, int &first,
                                   PinnedThread &thread) {
   Turn result = Turn::NothingToDo;
+  if (CallsInFlight::get().isCrowded())
+    return result;
   first = (first + 1) % placeCount;
   for (int i = 0; i < placeCount; ++i) {
     Place &place = places[(first + i) % placeCount];

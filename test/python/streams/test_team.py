@@ -200,13 +200,13 @@ def test_threads_and_eager_operators_beside_each_other(run):
         found = []
 
         def call(number):
-            for _ in range(10):
+            for _ in range(3):
                 torch.softmax(torch.randn(500, 500), -1)
                 found.append(right(run) if number % 2 else right(other, with_fallback))
 
-        threads = [threading.Thread(target=call, args=(n,)) for n in range(6)]
+        threads = [threading.Thread(target=call, args=(n,)) for n in range(4)]
         [thread.start() for thread in threads]
         [thread.join() for thread in threads]
         say(right=all(found), calls=len(found))
     """
-    assert run(script, ANABRANCH_EXECUTION="") == {"right": True, "calls": 60}
+    assert run(script, ANABRANCH_EXECUTION="") == {"right": True, "calls": 12}
