@@ -6,11 +6,12 @@
 #include "anabranch/Machine.h"
 
 #include <cstdint>
-#include <cstdlib>
 #include <dlfcn.h>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <unistd.h>
 
 namespace anabranch::python {
@@ -94,12 +95,21 @@ bool isForked() {
   return flags & forkedWithoutExec;
 }
 
+/// Whether the parent has forked this process. A process whose parent has ended
+/// gets another one, which runs another program.
+bool isParentOfFork(const std::string &parent) {
+  std::error_code failed;
+  auto ours = std::filesystem::read_symlink("/proc/self/exe", failed);
+  return !failed &&
+         std::filesystem::read_symlink(parent + "/exe", failed) == ours;
+}
+
 /// Whether a fork may have left this thread a team without its threads: OpenMP
 /// then waits for them for ever. A parent that never had PyTorch cannot have
 /// had a team. A parent that is gone may have.
 bool mayLackThreads() {
-  return isForked() &&
-         hasTorch("/proc/" + std::to_string(::getppid()) + "/maps");
+  std::string parent = "/proc/" + std::to_string(::getppid());
+  return isForked() && !(isParentOfFork(parent) && !hasTorch(parent + "/maps"));
 }
 
 } // namespace

@@ -65,10 +65,10 @@ def run(tmp_path):
     """Runs a script in a process of its own, with two threads for each call, and
     returns what it said."""
 
-    def run(script: str, **environment: str) -> dict:
+    def run(script: str, setup: str = SETUP, **environment: str) -> dict:
         usual = {"OMP_NUM_THREADS": "2", "ANABRANCH_EXECUTION": "shared"}
         done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(SETUP) + textwrap.dedent(script)],
+            [sys.executable, "-c", textwrap.dedent(setup) + textwrap.dedent(script)],
             cwd=tmp_path,
             check=False,
             env={**os.environ, **usual, **environment},
@@ -188,9 +188,20 @@ def test_a_child_forked_before_the_import_uses_threads_of_its_own(run):
     setup = SETUP.replace("    import anabranch\n", "").replace(
         "def helpers(run):", "def helpers(run):\n        import anabranch"
     )
-    assert run(textwrap.dedent(setup) + textwrap.dedent(script))["helpers"] == [
-        "anabranch"
-    ]
+    assert run(script, setup=setup)["helpers"] == ["anabranch"]
+
+
+def test_a_child_of_a_parent_without_pytorch_has_a_team(run):
+    """Such as a worker of a server that forks before it loads a model."""
+    script = """
+        import os, sys
+        child = os.fork()
+        if child:
+            sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    run_it = "run = compiled(); say(right=right(run), helpers=helpers(run))"
+    whole = textwrap.dedent(script) + textwrap.dedent(SETUP) + run_it
+    assert run(whole, setup="") == {"right": True, "helpers": ["OpenMP"]}
 
 
 def test_threads_and_eager_operators_beside_each_other(run):
