@@ -86,6 +86,11 @@ public:
   /// twice. Null means that the host cannot, and the call fails; this default
   /// returns null.
   virtual void *retain(void *handle);
+
+  /// A loop that takes long asks now and then, on the thread that called
+  /// `Executable::run`, whether to go on. An error ends the call with it. This
+  /// default lets loops go on.
+  virtual Status poll();
 };
 
 } // namespace anabranch

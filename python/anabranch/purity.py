@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,15 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 NAMESPACES = ("aten", "prims")
 # Single operators of other namespaces, for which the same holds.
 PURE = {"anabranch::dequantized"}
+
+# Operators that write only what their subgraphs write.
+_RUN_SUBGRAPHS = (
+    torch.ops.higher_order.invoke_subgraph,
+    torch.ops.higher_order.cond,
+    torch.ops.higher_order.while_loop,
+    torch.ops.higher_order.scan,
+    torch.ops.higher_order.map_impl,
+)
 
 # Functions of the module `operator` that write, by name. The name of `and_` looks so,
 # but it does not write.
@@ -59,8 +68,8 @@ def _may_write(node: torch.fx.Node, module: torch.fx.GraphModule) -> bool:
         return node.op == "call_module"
     if isinstance(target, OpOverload):
         return not _is_pure(target)
-    if target is torch.ops.higher_order.invoke_subgraph:
-        return may_write(_called_region(node, module), ())
+    if target in _RUN_SUBGRAPHS:
+        return any(may_write(part, ()) for part in _subgraphs(node, module))
     if isinstance(target, HigherOrderOperator):
         return True
     if isinstance(target, OpOverloadPacket):
@@ -71,17 +80,23 @@ def _may_write(node: torch.fx.Node, module: torch.fx.GraphModule) -> bool:
     return name.endswith("_")
 
 
-def _called_region(
+def _subgraphs(
     node: torch.fx.Node, module: torch.fx.GraphModule
-) -> torch.fx.GraphModule:
-    region: Any = node.args[0]
-    return module.get_submodule(region.target)  # type: ignore[return-value]
+) -> Iterator[torch.fx.GraphModule]:
+    """The subgraphs that a higher-order operator runs."""
+    for argument in node.args:
+        if isinstance(argument, torch.fx.Node) and argument.op == "get_attr":
+            part = getattr(module, str(argument.target))
+            if isinstance(part, torch.fx.GraphModule):
+                yield part
 
 
 def is_pure(graph: torch.fx.GraphModule) -> bool:
     """Whether no operator of an ATen graph writes to its arguments."""
     return all(
-        _is_pure(node.target)
+        all(map(is_pure, _subgraphs(node, graph)))
+        if node.target in _RUN_SUBGRAPHS
+        else _is_pure(node.target)
         for node in graph.graph.nodes
         if node.op == "call_function"
         and isinstance(node.target, OpOverload | HigherOrderOperator)

@@ -146,13 +146,17 @@ Outcome Compilation::import() {
     return Outcome::UserError;
   }
   target = std::move(*found);
-  if (options.symbolic || options.bindings.empty())
-    modules.push_back(importGraph(graph, context));
-  for (const Binding &binding : options.bindings)
-    if (modules.empty() || modules.back())
-      modules.push_back(importGraph(graph, context, binding));
-  if (!modules.back())
-    return Outcome::UserError;
+  SmallVector<Binding> wanted(options.bindings.begin(), options.bindings.end());
+  if (options.symbolic || wanted.empty())
+    wanted.insert(wanted.begin(), Binding());
+  for (const Binding &binding : wanted) {
+    auto made = importWithRegions(graph, context, binding);
+    if (made.empty())
+      return Outcome::UserError;
+    modulesOfProgram = made.size();
+    for (OwningOpRef<ModuleOp> &module : made)
+      modules.push_back(std::move(module));
+  }
   return options.pad ? prove() : Outcome::Ok;
 }
 
@@ -176,10 +180,13 @@ Outcome Compilation::prove() {
 Outcome Compilation::runPasses(Phase phase) {
   int64_t done = 0, total = modules.size();
   for (OwningOpRef<ModuleOp> &module : modules) {
-    if (total > 1 && !progress(infoOf(phase).name, done++, total))
+    if (total > 1 && !progress(infoOf(phase).name, done, total))
       return Outcome::Cancelled;
     if (Outcome outcome = runPasses(phase, *module); outcome != Outcome::Ok)
       return outcome;
+    if (phase == Phase::Lower && done < int64_t(modulesOfProgram))
+      summary.addFallbacks(*module);
+    ++done;
   }
   if (phase == Phase::Memory) {
     schedule::mergePrograms(modules);
@@ -199,8 +206,6 @@ Outcome Compilation::runPasses(Phase phase, ModuleOp module) {
   // A description may name another type than its operator produces.
   if (phase == Phase::Lower && failed(verify(module)))
     return Outcome::UserError;
-  if (phase == Phase::Lower && module == *modules.front())
-    summary.addFallbacks(module);
   if (phase == Phase::Memory)
     summary.addProgram(module);
   return Outcome::Ok;
@@ -323,9 +328,14 @@ Outcome Compilation::package() {
       if (buffer->kind == package::BufferKind::Constant)
         used.insert(buffer->name);
   };
-  use(program);
+  auto useAll = [&](const package::ProgramT &each) {
+    use(each);
+    for (const auto &region : each.regions)
+      use(*region);
+  };
+  useAll(program);
   for (const auto &variant : program.variants)
-    use(*variant);
+    useAll(*variant);
   for (const package::Constant &constant : constants)
     if (used.erase(constant.name))
       contents.constants.push_back(constant);

@@ -60,8 +60,10 @@ private:
   /// Threads that compile kernels; null: as many as there are CPUs, or none.
   std::unique_ptr<llvm::ThreadPoolInterface> workers;
   mlir::MLIRContext context;
-  /// A module for each binding; from Codegen on one module for all.
+  /// For each binding the module of its program, then those of its regions.
+  /// From Codegen on one module for all.
   std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
+  size_t modulesOfProgram = 1;
   std::vector<PaddedDim> padded;
   llvm::StringRef graph;
   llvm::ArrayRef<package::Constant> constants;

@@ -5,6 +5,7 @@
 
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
+#include "ir/RegionCall.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -33,6 +34,8 @@ void Report::addFallbacks(ModuleOp module) {
   };
   llvm::MapVector<StringRef, Entry> entries;
   module.walk([&](ir::AtenOp call) {
+    if (ir::isRegionCall(call))
+      return;
     Entry &entry = entries[call.getCallee()];
     if (entry.calls++ == 0)
       entry.first = call;

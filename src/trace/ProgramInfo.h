@@ -48,7 +48,7 @@ struct Label {
   std::string file;
   int line = 0;
   std::string function;
-  const char *kind = "launch"; ///< or "call", "copy", "super"
+  const char *kind = "launch"; ///< or "call", "copy", "super", "branch", "loop"
   int stream = 0;              ///< in ProgramInfo::streams
   int super = -1; ///< label of the super kernel that this launch is part of
   std::vector<Operand> operands;

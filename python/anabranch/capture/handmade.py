@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.fx
 from torch._guards import detect_fake_mode
-from torch._ops import OpOverload
+from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -31,6 +31,9 @@ def complete(module: torch.fx.GraphModule) -> None:
     an operator that is taken apart) becomes the operators that it is made of.
     CompileError: a node cannot be run.
     """
+    for child in module.children():
+        if isinstance(child, torch.fx.GraphModule):
+            complete(child)
     if all(map(_is_complete, module.graph.nodes)):
         return
     work = _Completion(module)
@@ -41,7 +44,13 @@ def complete(module: torch.fx.GraphModule) -> None:
 
 
 def _is_complete(node: torch.fx.Node) -> bool:
+    if node.op == "get_attr" and "val" not in node.meta:
+        return all(_runs_subgraphs(user) for user in node.users)
     return _has_none(node) or ("val" in node.meta and not _is_kept(node))
+
+
+def _runs_subgraphs(node: torch.fx.Node) -> bool:
+    return isinstance(node.target, HigherOrderOperator)
 
 
 def _is_kept(node: torch.fx.Node) -> bool:

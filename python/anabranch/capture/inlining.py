@@ -37,6 +37,9 @@ _OF_CALLS = ("nested_region_config", "call_id")
 def inline(module: GraphModule) -> None:
     """Replaces the calls of regions in an ATen graph, those inside of regions too. A
     region in which a size depends on data stays a call."""
+    for child in module.children():
+        if isinstance(child, GraphModule):
+            inline(child)
     calls = [node for node in module.graph.nodes if node.target is INVOKE]
     if not calls:
         return

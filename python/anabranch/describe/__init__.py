@@ -8,6 +8,7 @@ graph                reads the nodes of a graph in order
 description          the result: the JSON, and what callers of the program need to know
 inputs               placeholders and constants
 arguments            arguments of operator calls
+regions              subgraphs that operators run
 outputs              results of the graph
 tensors              dtypes, shapes and strides
 symbols              sizes as expressions

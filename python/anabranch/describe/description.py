@@ -28,6 +28,8 @@ class InputSource:
     expression: str = ""
     # A Python float, which Dynamo passes as a tensor of f64.
     number: bool = False
+    # The name of the constant in the graph around the region that has this input.
+    outer_constant: str = ""
 
     def as_input(self) -> InputSource:
         """The same source, neither frozen nor watched."""

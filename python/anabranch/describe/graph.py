@@ -18,13 +18,13 @@ from ..collectives.operators import is_collective, is_wait, waiting
 from ..location import location
 from ..marks import scope
 from ..marks.mark_order import Order, is_order, is_pass
-from . import auto_functionalized, effects, shape_checks
+from . import auto_functionalized, effects, regions, shape_checks
 from .aliases import Aliases
 from .arguments import Arguments
 from .description import Description, InputSource
 from .inputs import Inputs
 from .outputs import Outputs
-from .storages import replaced_arguments
+from .storages import reads_storage, replaced_arguments
 from .symbol_table import symbols_of
 from .symbols import DATA_DEPENDENT, Unsupported, is_number, number
 from .tensors import describe, dtype_name
@@ -45,9 +45,10 @@ class GraphReader:
         sources: Sequence[InputSource],
         order: Order | None = None,
         standalone: bool = False,
+        within: regions.Regions | None = None,
     ) -> None:
         """`standalone`: the caller makes no views, so every result is contiguous memory
-        of its own."""
+        of its own. `within`: the graph is a region, one of these."""
         self.module = module
         self.name = name
         self.sources = sources
@@ -56,7 +57,9 @@ class GraphReader:
         self.mutations: dict[str, str] = {}
         self.awaited: list[int] = []
         self.aliases = Aliases()
-        self.inputs = Inputs()
+        self.regions = regions.Regions() if within is None else within
+        self.is_region = within is not None
+        self.inputs = Inputs(f"{name}_" if self.is_region else "")
         self.arguments = Arguments()
         self.writing_calls = WritingCalls(self.inputs, self.arguments, self.nodes)
         self.outputs = Outputs(
@@ -95,9 +98,11 @@ class GraphReader:
                 for target, value in self.mutations.items()
             ],
         }
+        if self.regions.graphs and not self.is_region:
+            graph["regions"] = self.regions.graphs
         return Description(
             graph,
-            inputs.constants,
+            inputs.constants | self.regions.constants,
             placeholders,
             inputs.passed,
             inputs.copied,
@@ -106,6 +111,17 @@ class GraphReader:
             inputs.owners,
             awaited=self.awaited,
         )
+
+    def read_region(
+        self,
+        body: torch.fx.GraphModule,
+        name: str,
+        sources: Sequence[InputSource],
+    ) -> Description:
+        """Describes a subgraph, for `Regions`."""
+        return GraphReader(
+            body, name, sources, standalone=True, within=self.regions
+        ).read()
 
     # Inputs
 
@@ -117,6 +133,8 @@ class GraphReader:
         self.inputs.placeholder(node, position, self.sources[position])
 
     def _attribute(self, node: torch.fx.Node) -> None:
+        if all(user.target in regions.OPERATORS for user in node.users):
+            return  # a subgraph, which its operator reads
         value: Any = self.module
         for part in str(node.target).split("."):
             value = getattr(value, part)
@@ -139,12 +157,18 @@ class GraphReader:
             self._effect(node)
         elif is_number(value):
             self.arguments.set_reference(node, number(value))
+        elif target in regions.OPERATORS:
+            self._regions(node)
+        elif regions.only_chooses(node):
+            return  # the branch computes it
         elif not isinstance(target, OpOverload):
             raise Unsupported(f"{target} is no ATen operator")
         elif target._schema.name.partition("::")[2] in ASSERTIONS:
             return
         elif target is torch.ops.aten.copy_.default:
             self._mutation(node)
+        elif is_order(target) and self.is_region:
+            raise Unsupported("a wait or an event in a region")
         elif is_order(target):
             self._order(node, target)
         elif is_wait(target):
@@ -153,6 +177,12 @@ class GraphReader:
             self._operator(node, waiting(target), value)
         else:
             self._operator(node, target, value)
+
+    def _regions(self, node: torch.fx.Node) -> None:
+        """Describes a node that runs subgraphs."""
+        entry = regions.describe_call(self, node)
+        self._annotate(node, entry)
+        self.nodes.append(entry)
 
     def _waited(self, node: torch.fx.Node) -> None:
         """Handles the wait for a collective. If this graph has the collective, it has
@@ -221,6 +251,8 @@ class GraphReader:
     def _operator(self, node: torch.fx.Node, target: OpOverload, value: Any) -> None:
         if target._schema.is_mutable:
             raise Unsupported(f"{target} writes in place")
+        if self.is_region and reads_storage(node):
+            raise Unsupported(f"{target} in a region, which gets copies")
         shape_checks.check(node)
         self._check_reads(node)
         replaced = replaced_arguments(node)

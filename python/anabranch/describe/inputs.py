@@ -17,7 +17,10 @@ from .tensors import describe, foreign_strides
 class Inputs:
     """Reads placeholders and constants of one graph, in their order."""
 
-    def __init__(self) -> None:
+    def __init__(self, region: str = "") -> None:
+        """`region` names the region whose inputs these are. A region gets contiguous
+        tensors."""
+        self.region = region
         self.entries: list[dict[str, Any]] = []
         self.constants: dict[str, torch.Tensor] = {}
         self.owners: dict[str, weakref.ref[torch.Tensor]] = {}
@@ -47,7 +50,7 @@ class Inputs:
             raise Unsupported(f"the input {source.label} is no tensor and no int")
         self._see(*value.shape)
         entry |= {"kind": source.kind} | describe(value)
-        strides = foreign_strides(value)
+        strides = None if self.region else foreign_strides(value)
         if strides is not None:
             entry["strides"] = strides
             if any(names(stride) for stride in strides):
@@ -61,13 +64,14 @@ class Inputs:
     ) -> None:
         """Reads a node whose value is known when the graph is compiled."""
         described = describe(value)
-        self.constants[node.name] = value.detach()
+        name = source.outer_constant or self.region + node.name
+        self.constants[name] = value.detach()
         if source.owner is not None:
-            self.owners[node.name] = source.owner
+            self.owners[name] = source.owner
         self.entries.append(
             {"name": node.name, "label": source.label, "kind": "constant"}
             | described
-            | {"constant": node.name}
+            | {"constant": name}
             | small_range(value)
         )
 

@@ -46,6 +46,8 @@ class Outputs:
     def read(self, node: torch.fx.Node) -> None:
         """Reads the graph's output node."""
         values = node.args[0]
+        if isinstance(values, torch.fx.Node):
+            values = (values,)
         assert isinstance(values, Sequence)
         tensors = [
             value.meta.get("val") if isinstance(value, torch.fx.Node) else value

@@ -53,6 +53,46 @@ def number(value: Any) -> dict[str, Any]:
     return {"expr": _expr(expr)}
 
 
+def truth(value: bool | torch.SymBool) -> Expr:
+    """The EXPR that is one where a relation of sizes holds, else zero."""
+    return int(value) if isinstance(value, bool) else _truth(value.node.expr)
+
+
+def _truth(value: sympy.Basic) -> Expr:
+    if value in (sympy.true, sympy.false):
+        return int(bool(value))
+    if isinstance(value, sympy.Not):
+        return _not(_truth(value.args[0]))
+    if isinstance(value, sympy.And):
+        return _chain_of("mul", list(map(_truth, value.args)))
+    if isinstance(value, sympy.Or):
+        return ["min", 1, _chain_of("add", list(map(_truth, value.args)))]
+    if not isinstance(value, sympy.core.relational.Relational):
+        raise Unsupported(f"the condition {value} is no relation of sizes")
+    difference = value.args[0] - value.args[1]
+    if not difference.is_integer:
+        raise Unsupported(f"the condition {value} compares no integers")
+    if isinstance(value, sympy.Ne):
+        return _is_positive(sympy.Max(difference, -difference))
+    if isinstance(value, sympy.Eq):
+        return _not(_is_positive(sympy.Max(difference, -difference)))
+    positive = {
+        sympy.StrictGreaterThan: difference,
+        sympy.GreaterThan: difference + 1,
+        sympy.StrictLessThan: -difference,
+        sympy.LessThan: 1 - difference,
+    }
+    return _is_positive(positive[type(value)])
+
+
+def _is_positive(value: sympy.Expr) -> Expr:
+    return ["min", 1, ["max", 0, _expr(value)]]
+
+
+def _not(value: Expr) -> Expr:
+    return ["add", 1, ["mul", -1, value]]
+
+
 def same(left: Any, right: Any) -> bool:
     """Whether two sizes are equal for all values of their symbols, as far as algebra
     can tell. Adds no guard."""
@@ -147,11 +187,12 @@ def _expr(value: sympy.Expr) -> Expr:
 def _chain(function: str, parts: tuple[sympy.Expr, ...]) -> Expr:
     """Nests an associative function of two arguments over more of them, halves in
     halves: the compiler reads no text that nests deeply. Other functions have two."""
+    return _chain_of(function, list(map(_expr, parts)))
+
+
+def _chain_of(function: str, parts: list[Expr]) -> Expr:
     if len(parts) == 1:
-        return _expr(parts[0])
+        return parts[0]
     middle = (len(parts) + 1) // 2
-    return [
-        function,
-        _chain(function, parts[:middle]),
-        _chain(function, parts[middle:]),
-    ]
+    left, right = parts[:middle], parts[middle:]
+    return [function, _chain_of(function, left), _chain_of(function, right)]

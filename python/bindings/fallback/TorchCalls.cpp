@@ -43,6 +43,11 @@ Expected<void *> TorchCalls::prepare(const char *op, const char *overload) {
   return static_cast<void *>(kept.get());
 }
 
+Status TorchCalls::poll() {
+  GilTaken gil;
+  return PyErr_CheckSignals() ? stashError() : Status();
+}
+
 namespace {
 
 /// The arguments in the order of the schema, whatever order they came in.

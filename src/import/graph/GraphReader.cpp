@@ -6,6 +6,7 @@
 #include "import/graph/NodeReader.h"
 #include "import/graph/OutputReader.h"
 #include "ir/Anabranch.h"
+#include "ir/RegionCall.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -82,31 +83,83 @@ static bool nestsTooDeep(llvm::StringRef text) {
 
 } // namespace importer
 
-OwningOpRef<ModuleOp> importGraph(llvm::StringRef text, MLIRContext &context,
-                                  const Binding &binding) {
+/// Reads the text, or returns null after a diagnostic.
+static json::Value parseGraph(llvm::StringRef text, MLIRContext &context) {
   Location unknown = UnknownLoc::get(&context);
   context.loadDialect<ir::AnabranchDialect, func::FuncDialect,
                       arith::ArithDialect, tensor::TensorDialect>();
   if (importer::nestsTooDeep(text)) {
     emitError(unknown) << "the graph description nests too deeply";
-    return {};
+    return nullptr;
   }
   llvm::Expected<json::Value> parsed = json::parse(text);
   if (!parsed) {
     emitError(unknown) << "the graph description is no JSON: "
                        << llvm::toString(parsed.takeError());
-    return {};
+    return nullptr;
   }
-  json::Object *graph = parsed->getAsObject();
-  if (!graph) {
+  if (!parsed->getAsObject()) {
     emitError(unknown) << "the graph description must be an object";
+    return nullptr;
+  }
+  return std::move(*parsed);
+}
+
+/// Makes the module of one graph, without its regions.
+static OwningOpRef<ModuleOp>
+importOne(json::Object &graph, MLIRContext &context, const Binding &binding) {
+  if (llvm::Error error = bindSymbols(graph, binding)) {
+    emitError(UnknownLoc::get(&context)) << llvm::toString(std::move(error));
     return {};
   }
-  if (llvm::Error error = bindSymbols(*graph, binding)) {
-    emitError(unknown) << llvm::toString(std::move(error));
-    return {};
+  return importer::readGraph(graph, context);
+}
+
+OwningOpRef<ModuleOp> importGraph(llvm::StringRef text, MLIRContext &context,
+                                  const Binding &binding) {
+  json::Value parsed = parseGraph(text, context);
+  json::Object *graph = parsed.getAsObject();
+  return graph ? importOne(*graph, context, binding) : OwningOpRef<ModuleOp>();
+}
+
+/// The part of a binding that is for symbols of the graph. A region may lack
+/// symbols of the graph around it.
+static Binding bindingFor(json::Object &graph, const Binding &binding) {
+  Binding part;
+  if (json::Array *symbols = graph.getArray("symbols"))
+    for (json::Value &entry : *symbols)
+      if (json::Object *symbol = entry.getAsObject())
+        if (auto name = symbol->getString("name"); name && binding.count(*name))
+          part[*name] = binding.lookup(*name);
+  return part;
+}
+
+SmallVector<OwningOpRef<ModuleOp>> importWithRegions(llvm::StringRef text,
+                                                     MLIRContext &context,
+                                                     const Binding &binding) {
+  json::Value parsed = parseGraph(text, context);
+  SmallVector<json::Object *> graphs;
+  if (json::Object *graph = parsed.getAsObject()) {
+    graphs.push_back(graph);
+    if (json::Array *regions = graph->getArray("regions"))
+      for (json::Value &region : *regions)
+        graphs.push_back(region.getAsObject());
   }
-  return importer::readGraph(*graph, context);
+  SmallVector<OwningOpRef<ModuleOp>> modules;
+  for (json::Object *graph : graphs) {
+    if (!graph) {
+      emitError(UnknownLoc::get(&context)) << "'regions' must hold objects";
+      return {};
+    }
+    bool isRegion = !modules.empty();
+    modules.push_back(importOne(
+        *graph, context, isRegion ? bindingFor(*graph, binding) : binding));
+    if (!modules.back())
+      return {};
+    if (isRegion)
+      (*modules.back())->setAttr(ir::regionAttr, UnitAttr::get(&context));
+  }
+  return modules;
 }
 
 } // namespace anabranch

@@ -10,7 +10,7 @@
 
 namespace anabranch {
 
-/// Makes the module of level "aten" from a graph description
+/// Makes a module of level "aten" from a graph description
 /// (docs/design/foundation.md, sections 1 and 2). The text may be anything: a
 /// defect is a diagnostic that names the node, and the result is null. The
 /// context must have the dialects of ir::registerAllDialects; one thread at a
@@ -18,6 +18,12 @@ namespace anabranch {
 mlir::OwningOpRef<mlir::ModuleOp> importGraph(llvm::StringRef json,
                                               mlir::MLIRContext &context,
                                               const Binding &binding = {});
+
+/// Makes one module of the graph, then one of each of its regions, in the order
+/// of their numbers (ir/RegionCall.h). Returns nothing after a diagnostic.
+llvm::SmallVector<mlir::OwningOpRef<mlir::ModuleOp>>
+importWithRegions(llvm::StringRef json, mlir::MLIRContext &context,
+                  const Binding &binding = {});
 
 } // namespace anabranch
 

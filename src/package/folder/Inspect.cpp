@@ -57,8 +57,8 @@ class Printer {
 public:
   explicit Printer(const ProgramT &program) : p(program) {}
 
-  std::string print() {
-    out << "program " << p.name << "\n";
+  std::string print(const std::string &title) {
+    out << title << " " << p.name << "\n";
     out << "  arena " << text(p.arena_bytes) << " bytes, persistent "
         << text(p.persistent_bytes) << " bytes, " << p.slots << " sizes";
     if (!p.sizes_function.empty())
@@ -142,6 +142,10 @@ private:
       printCall(*call);
     else if (const SuperT *super = action.AsSuper())
       printSuper(*super);
+    else if (const BranchT *branch = action.AsBranch())
+      printBranch(*branch);
+    else if (const LoopT *loop = action.AsLoop())
+      printLoop(*loop);
     else if (const StepKind *step = stepKindOf(action))
       printStep(*step, action);
     else if (const RecordT *record = action.AsRecord())
@@ -206,6 +210,50 @@ private:
           << (call.results[i] < 0 ? "_"
                                   : "%" + std::to_string(call.results[i]));
     out << ")";
+  }
+
+  /// "branch %1 ? region 1 : region 0 (%0, s2) -> (%3)"
+  void printBranch(const BranchT &branch) {
+    out << "branch ";
+    printArgument(*branch.predicate);
+    out << " ? region " << branch.regions[1] << " : region "
+        << branch.regions[0];
+    printList(" (", branch.arguments);
+    printList(") -> (", branch.results);
+    out << ")";
+  }
+
+  /// "while region 0 (%5): region 1 carried (%0) scanned () arguments (s2) ->
+  /// (%3) stacked () spare (%4)", or "s3 times: region 1 ..."
+  void printLoop(const LoopT &loop) {
+    if (loop.condition >= 0)
+      out << "while region " << loop.condition << " (%" << loop.predicate
+          << ")";
+    else
+      out << text(loop.trips) << " times";
+    out << ": region " << loop.body;
+    printList(" carried (", loop.carried);
+    printList(") scanned (", loop.scanned);
+    printList(") arguments (", loop.arguments);
+    printList(") -> (", loop.results);
+    printList(") stacked (", loop.stacked);
+    printList(") spare (", loop.spare);
+    out << ")";
+  }
+
+  void printList(const char *head,
+                 const std::vector<std::unique_ptr<ArgumentT>> &arguments) {
+    out << head;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      out << (i ? ", " : "");
+      printArgument(*arguments[i]);
+    }
+  }
+
+  void printList(const char *head, const std::vector<int> &buffers) {
+    out << head;
+    for (size_t i = 0; i < buffers.size(); ++i)
+      out << (i ? ", %" : "%") << buffers[i];
   }
 
   void printArgument(const ArgumentT &a) {
@@ -292,8 +340,12 @@ Expected<std::string> inspectPackage(const std::string &path) {
       if (name.rfind("__", 0) != 0)
         result += "constant '" + name + "': " + anabranch::name(tensor.dtype) +
                   " " + std::to_string(tensor.bytes) + " bytes\n";
-    for (const ProgramT *program : (*package)->programs())
-      result += Printer(*program).print();
+    for (const ProgramT *program : (*package)->entries()) {
+      result += Printer(*program).print("program");
+      for (size_t i = 0; i < program->regions.size(); ++i)
+        result +=
+            Printer(*program->regions[i]).print("region " + std::to_string(i));
+    }
     return result;
   } catch (const std::bad_alloc &) {
     return Status::outOfMemory();

@@ -321,6 +321,16 @@ Expected<std::unique_ptr<Package>> read(const std::string &path,
 } // namespace
 
 std::vector<const ProgramT *> Package::programs() const {
+  std::vector<const ProgramT *> all;
+  for (const ProgramT *entry : entries()) {
+    all.push_back(entry);
+    for (const auto &region : entry->regions)
+      all.push_back(region.get());
+  }
+  return all;
+}
+
+std::vector<const ProgramT *> Package::entries() const {
   std::vector<const ProgramT *> all{&program};
   for (const auto &variant : program.variants)
     all.push_back(variant.get());

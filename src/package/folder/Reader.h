@@ -40,6 +40,8 @@ struct Package {
 
   /// The program, then its variants.
   std::vector<const ProgramT *> programs() const;
+  /// The programs that a call may begin in: all but the regions.
+  std::vector<const ProgramT *> entries() const;
 };
 
 /// Opens the folder. Refuses, with a reason, a package that is truncated,

@@ -66,6 +66,26 @@ void forEachAccess(const LaunchT &launch, const AccessVisitor &visit) {
     visit(launch.buffers[i], static_cast<int>(i) >= launch.input_count);
 }
 
+static void forEachAccess(const BranchT &branch, const AccessVisitor &visit) {
+  auto read = [&](int buffer) { visit(buffer, false); };
+  forEachTensor(*branch.predicate, read);
+  for (const auto &argument : branch.arguments)
+    forEachTensor(*argument, read);
+  for (int result : branch.results)
+    visit(result, true);
+}
+
+static void forEachAccess(const LoopT &loop, const AccessVisitor &visit) {
+  for (const auto *list : {&loop.carried, &loop.scanned, &loop.arguments})
+    for (const auto &argument : *list)
+      forEachTensor(*argument, [&](int buffer) { visit(buffer, false); });
+  for (const auto *list : {&loop.results, &loop.stacked, &loop.spare})
+    for (int buffer : *list)
+      visit(buffer, true);
+  if (loop.condition >= 0)
+    visit(loop.predicate, true);
+}
+
 void forEachAccess(const ActionUnion &action, const AccessVisitor &visit) {
   if (const LaunchT *launch = action.AsLaunch())
     forEachAccess(*launch, visit);
@@ -83,6 +103,10 @@ void forEachAccess(const ActionUnion &action, const AccessVisitor &visit) {
       if (result >= 0)
         visit(result, true);
   }
+  if (const BranchT *branch = action.AsBranch())
+    forEachAccess(*branch, visit);
+  if (const LoopT *loop = action.AsLoop())
+    forEachAccess(*loop, visit);
 }
 
 std::vector<bool> readByInitialize(const ProgramT &program) {

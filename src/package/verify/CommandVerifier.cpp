@@ -229,6 +229,197 @@ void CommandVerifier::checkCall(const CallT &call, const std::string &where) {
   }
 }
 
+//===----------------------------------------------------------------------===//
+// Regions
+//===----------------------------------------------------------------------===//
+
+/// Whether two types have one dtype, one rank, and the same static sizes. A
+/// slice of `whole` has all its dimensions but the first.
+static bool sameType(DType whole, const std::vector<Size> &wholeShape,
+                     DType part, const std::vector<Size> &partShape,
+                     bool isSliced) {
+  size_t skipped = isSliced ? 1 : 0;
+  if (whole != part || wholeShape.size() != partShape.size() + skipped)
+    return false;
+  for (size_t i = 0; i < partShape.size(); ++i) {
+    const Size &size = wholeShape[i + skipped];
+    if (isStatic(size) && isStatic(partShape[i]) &&
+        size.value() != partShape[i].value())
+      return false;
+  }
+  return true;
+}
+
+/// Checks an argument of a region: an int for an int, a contiguous tensor for a
+/// contiguous tensor.
+void CommandVerifier::checkPassed(const ArgumentT &argument,
+                                  const InputT &input, bool isSliced,
+                                  const std::string &where) {
+  checkArgument(argument, 0, where);
+  require(argument.kind == (input.is_scalar ? ArgKind::Int : ArgKind::Tensor),
+          where, "passes a region an argument of another kind");
+  require(!input.mutated && !argument.written && !argument.view, where,
+          "runs a region that writes an argument");
+  if (failed() || input.is_scalar)
+    return;
+  const BufferT &buffer = *program.buffers[argument.buffer];
+  require(sameType(buffer.dtype, buffer.shape, input.dtype, input.shape,
+                   isSliced) &&
+              buffer.strides.empty() && input.strides.empty(),
+          where, "passes a region an argument of another type");
+}
+
+void CommandVerifier::checkResult(int result, const ProgramT &region,
+                                  const OutputT &output, bool isSliced,
+                                  const std::string &where) {
+  checkWrite(result, where);
+  require(output.kind == OutputKind::Tensor, where,
+          "runs a region whose result is no memory of the program");
+  if (failed())
+    return;
+  const BufferT &buffer = *program.buffers[result];
+  const BufferT &made = *region.buffers[output.buffer];
+  require(buffer.kind != BufferKind::External &&
+              sameType(buffer.dtype, buffer.shape, made.dtype, made.shape,
+                       isSliced) &&
+              buffer.strides.empty() && made.strides.empty(),
+          where, "has a result of another type than its region");
+}
+
+/// The region has been checked as a program before.
+void CommandVerifier::checkRegion(const RegionCall &call,
+                                  const std::string &where) {
+  require(within(call.region, regions.all) &&
+              static_cast<size_t>(call.region) >= regions.first,
+          where, "runs a region that is not there");
+  if (failed())
+    return;
+  const ProgramT &region = *regions.all[call.region];
+  require(region.inputs.size() == call.arguments.size() &&
+              region.outputs.size() == call.results.size(),
+          where, "runs a region with other arguments or results");
+  for (size_t i = 0; i < call.arguments.size() && !failed(); ++i)
+    checkPassed(*call.arguments[i], *region.inputs[i], call.slicedArguments[i],
+                where);
+  for (size_t i = 0; i < call.results.size() && !failed(); ++i)
+    checkResult(call.results[i], region, *region.outputs[i],
+                call.slicedResults[i], where);
+}
+
+namespace {
+
+/// Collects what a command gives a region.
+class RegionCallMaker {
+public:
+  explicit RegionCallMaker(int region) { call.region = region; }
+
+  void pass(const std::vector<std::unique_ptr<ArgumentT>> &arguments,
+            bool sliced = false) {
+    for (const auto &argument : arguments) {
+      call.arguments.push_back(argument.get());
+      call.slicedArguments.push_back(sliced);
+    }
+  }
+  void take(const std::vector<int> &results, bool sliced = false) {
+    call.results.insert(call.results.end(), results.begin(), results.end());
+    call.slicedResults.resize(call.results.size(), sliced);
+  }
+
+  RegionCall call;
+};
+
+} // namespace
+
+void CommandVerifier::checkPredicate(const ArgumentT &predicate,
+                                     const std::string &where) {
+  checkArgument(predicate, 0, where);
+  require(predicate.kind == ArgKind::Int || predicate.kind == ArgKind::Tensor,
+          where, "has no predicate");
+  if (failed() || predicate.kind == ArgKind::Int)
+    return;
+  const BufferT &buffer = *program.buffers[predicate.buffer];
+  std::optional<Extent> extent = staticExtent(buffer);
+  require(buffer.dtype == DType::Bool && extent && extent->fits &&
+              extent->end == 1,
+          where, "has a predicate that is not one bool");
+}
+
+void CommandVerifier::checkBranch(const BranchT &branch,
+                                  const std::string &where) {
+  require(!initializing, where, "branches before any call");
+  require(branch.predicate && branch.regions.size() == 2, where,
+          "is no choice between two regions");
+  if (failed())
+    return;
+  checkPredicate(*branch.predicate, where);
+  for (int region : branch.regions) {
+    RegionCallMaker maker(region);
+    maker.pass(branch.arguments);
+    maker.take(branch.results);
+    if (!failed())
+      checkRegion(maker.call, where);
+  }
+}
+
+/// Each trip gets what the trip before it made, in the results or in the spare
+/// buffers. So both have the types of the first trip's values.
+void CommandVerifier::checkTrips(const LoopT &loop, const std::string &where) {
+  for (const std::vector<int> *made : {&loop.results, &loop.spare}) {
+    RegionCallMaker maker(loop.body);
+    maker.pass(loop.carried);
+    maker.pass(loop.scanned, /*sliced=*/true);
+    maker.pass(loop.arguments);
+    maker.take(*made);
+    maker.take(loop.stacked, /*sliced=*/true);
+    if (!failed())
+      checkRegion(maker.call, where);
+    for (size_t i = 0; i < loop.carried.size() && !failed(); ++i) {
+      const InputT &input = *regions.all[loop.body]->inputs[i];
+      const BufferT &buffer = *program.buffers[(*made)[i]];
+      require(sameType(buffer.dtype, buffer.shape, input.dtype, input.shape,
+                       /*isSliced=*/false),
+              where, "carries a value that changes its type");
+    }
+  }
+}
+
+void CommandVerifier::checkCondition(const LoopT &loop,
+                                     const std::string &where) {
+  RegionCallMaker maker(loop.condition);
+  maker.pass(loop.carried);
+  maker.pass(loop.arguments);
+  maker.take({loop.predicate});
+  checkRegion(maker.call, where);
+  if (failed())
+    return;
+  ArgumentT predicate;
+  predicate.kind = ArgKind::Tensor;
+  predicate.buffer = loop.predicate;
+  checkPredicate(predicate, where);
+}
+
+void CommandVerifier::checkLoop(const LoopT &loop, const std::string &where) {
+  require(!initializing, where, "loops before any call");
+  require((loop.condition >= 0) != (loop.trips != nullptr), where,
+          "needs a condition or a number of trips");
+  require(loop.condition < 0 || (loop.scanned.empty() && loop.stacked.empty()),
+          where, "scans as long as a condition holds");
+  require(loop.results.size() == loop.carried.size() &&
+              loop.spare.size() == loop.carried.size(),
+          where, "lacks memory for what it carries");
+  if (failed())
+    return;
+  if (loop.trips)
+    refusals.checkSize(*loop.trips, where);
+  checkTrips(loop, where);
+  if (loop.condition >= 0 && !failed())
+    checkCondition(loop, where);
+}
+
+//===----------------------------------------------------------------------===//
+// All commands
+//===----------------------------------------------------------------------===//
+
 void CommandVerifier::checkStep(const StepKind &step, const ActionUnion &action,
                                 const std::string &where) {
   step.visit(action, [&](int buffer, bool writes) {
@@ -257,6 +448,10 @@ void CommandVerifier::check(const ActionUnion &action,
     return checkSuper(*super, where);
   if (const CallT *call = action.AsCall())
     return checkCall(*call, where);
+  if (const BranchT *branch = action.AsBranch())
+    return checkBranch(*branch, where);
+  if (const LoopT *loop = action.AsLoop())
+    return checkLoop(*loop, where);
   if (const StepKind *step = stepKindOf(action))
     return checkStep(*step, action, where);
   if (const RecordT *record = action.AsRecord())

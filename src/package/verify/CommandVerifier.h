@@ -9,12 +9,28 @@
 
 namespace anabranch::package {
 
+/// The regions that a program's commands may run: those of `all` from number
+/// `first` on.
+struct Regions {
+  const std::vector<std::unique_ptr<ProgramT>> &all;
+  size_t first;
+};
+
+/// How a command runs a region.
+struct RegionCall {
+  int region;
+  std::vector<const ArgumentT *> arguments; ///< of its inputs
+  std::vector<int> results;                 ///< buffers of its outputs
+  /// Of these arguments, or results, the region gets or makes slices.
+  std::vector<bool> slicedArguments, slicedResults;
+};
+
 /// Checks the commands of a program one by one: indices are in range, kinds and
 /// types agree, and no command writes read-only memory.
 class CommandVerifier {
 public:
-  CommandVerifier(const ProgramT &program, Refusals &refusals)
-      : program(program), refusals(refusals),
+  CommandVerifier(const ProgramT &program, Regions regions, Refusals &refusals)
+      : program(program), regions(regions), refusals(refusals),
         produced(program.buffers.size(), false) {}
 
   /// Call it before the commands of `initialize`, and before those of a call.
@@ -32,6 +48,14 @@ private:
     refusals.require(holds, where, what);
   }
   bool failed() const { return refusals.any(); }
+  void checkLoop(const LoopT &loop, const std::string &where);
+  void checkTrips(const LoopT &loop, const std::string &where);
+  void checkCondition(const LoopT &loop, const std::string &where);
+  void checkRegion(const RegionCall &call, const std::string &where);
+  void checkPassed(const ArgumentT &argument, const InputT &input,
+                   bool isSliced, const std::string &where);
+  void checkResult(int result, const ProgramT &region, const OutputT &output,
+                   bool isSliced, const std::string &where);
   void checkLaunch(const LaunchT &launch, const std::string &where);
   void checkWork(const LaunchT &launch, const std::string &where);
   void checkSuper(const SuperT &super, const std::string &where);
@@ -42,6 +66,8 @@ private:
   void checkTensor(const ArgumentT &argument, const std::string &where);
   void checkView(const ViewT &view, const BufferT &buffer,
                  const std::string &where);
+  void checkBranch(const BranchT &branch, const std::string &where);
+  void checkPredicate(const ArgumentT &predicate, const std::string &where);
   void checkArgument(const ArgumentT &argument, int depth,
                      const std::string &where);
   void checkStep(const StepKind &step, const ActionUnion &action,
@@ -51,6 +77,7 @@ private:
   void checkWrite(int buffer, const std::string &where);
 
   const ProgramT &program;
+  const Regions regions;
   Refusals &refusals;
   bool initializing = false;
   bool calls = false;

@@ -11,6 +11,9 @@ namespace anabranch::package {
 /// Streams of one program. The executor keeps sets of streams in one word.
 constexpr size_t streamLimit = 62;
 
+/// Regions of one program. Their commands may nest as deep.
+constexpr size_t regionLimit = 256;
+
 /// Launches of one super kernel.
 constexpr size_t superLimit = 4096;
 

@@ -24,8 +24,8 @@ constexpr size_t tagLimit = 4096;
 /// The checks of a program, with one method for each table.
 class ProgramVerifier {
 public:
-  explicit ProgramVerifier(const ProgramT &p)
-      : p(p), refusals(p), commands(p, refusals) {}
+  ProgramVerifier(const ProgramT &p, Regions regions)
+      : p(p), refusals(p), commands(p, regions, refusals) {}
   Status run();
 
 private:
@@ -344,7 +344,7 @@ static bool cutsRightly(const ProgramT &program) {
 
 /// Programs that share persistent memory may not write it in different calls.
 static bool initializesAlike(const ProgramT &program) {
-  if (program.variants.empty())
+  if (program.variants.empty() && program.regions.empty())
     return true;
   return !initializesFromInputs(program) &&
          std::none_of(program.variants.begin(), program.variants.end(),
@@ -353,8 +353,30 @@ static bool initializesAlike(const ProgramT &program) {
                       });
 }
 
+/// Checks a program and its regions. Regions come first, the last before the
+/// others, since a command relies on the regions that it runs.
+static Status verifyWithRegions(const ProgramT &program) {
+  const auto &regions = program.regions;
+  if (regions.size() > regionLimit)
+    return Status(StatusCode::BadPackage,
+                  "program is refused: it has too many regions");
+  for (size_t i = regions.size(); i-- > 0;) {
+    const ProgramT &region = *regions[i];
+    if (!region.regions.empty() || !region.variants.empty() ||
+        !region.awaits.empty() || !region.records.empty() ||
+        persistentOf(region) != persistentOf(program) ||
+        initializesFromInputs(region))
+      return Status(StatusCode::BadPackage, "program is refused: region " +
+                                                std::to_string(i) +
+                                                " does not fit it");
+    if (Status s = ProgramVerifier(region, {regions, i + 1}).run(); !s.ok())
+      return s;
+  }
+  return ProgramVerifier(program, {regions, 0}).run();
+}
+
 Status verifyProgram(const ProgramT &program) {
-  if (Status s = ProgramVerifier(program).run(); !s.ok())
+  if (Status s = verifyWithRegions(program); !s.ok())
     return s;
   if (!cutsRightly(program))
     return Status(StatusCode::BadPackage,
@@ -364,7 +386,7 @@ Status verifyProgram(const ProgramT &program) {
         persistentOf(program) != persistentOf(*variant))
       return Status(StatusCode::BadPackage,
                     "program is refused: a variant does not fit it");
-    if (Status s = ProgramVerifier(*variant).run(); !s.ok())
+    if (Status s = verifyWithRegions(*variant); !s.ok())
       return s;
   }
   if (!initializesAlike(program))

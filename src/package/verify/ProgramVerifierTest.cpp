@@ -347,6 +347,170 @@ TEST(VerifyProgram, SaysWhatIsWrongInASuperKernel) {
   }
 }
 
+/// A branch between two regions, the second of which has one itself.
+ProgramMaker soundBranch() {
+  ProgramMaker m;
+  int flag = m.input("flag", {}, package::DType::Bool);
+  int x = m.input("x", {fixed(16)});
+  int y = m.arena(0, {fixed(16)}, 64);
+  for (const char *kernel : {"increment", "twice"}) {
+    ProgramMaker region;
+    int flag = region.input("flag", {}, package::DType::Bool);
+    int x = region.input("x", {fixed(16)});
+    int y = region.output({fixed(16)});
+    if (m.p.regions.empty())
+      region.branch(flag, {1, 1}, {flag, x}, {y});
+    else
+      region.launch(kernel, {x}, {y}, fixed(16));
+    m.region(std::move(region));
+  }
+  m.branch(flag, {0, 1}, {flag, x}, {y});
+  m.launch("increment", {y}, {m.output({fixed(16)})}, fixed(16));
+  return m;
+}
+
+BranchT &branch(ProgramT &p) {
+  return *p.streams[0]->commands[0]->action.AsBranch();
+}
+
+const Case branchCases[] = {
+    {"runs a region that is not there",
+     [](ProgramT &p) { branch(p).regions[1] = 2; }},
+    {"runs a region that is not there",
+     [](ProgramT &p) { branch(*p.regions[0]).regions[0] = 0; }},
+    {"is no choice between two regions",
+     [](ProgramT &p) { branch(p).regions.pop_back(); }},
+    {"is no choice between two regions",
+     [](ProgramT &p) { branch(p).predicate.reset(); }},
+    {"has a predicate that is not one bool",
+     [](ProgramT &p) { branch(p).predicate->buffer = 1; }},
+    {"has no predicate",
+     [](ProgramT &p) { branch(p).predicate->kind = ArgKind::None; }},
+    {"runs a region with other arguments or results",
+     [](ProgramT &p) { branch(p).arguments.pop_back(); }},
+    {"runs a region with other arguments or results",
+     [](ProgramT &p) { branch(p).results.clear(); }},
+    {"passes a region an argument of another type",
+     [](ProgramT &p) { branch(p).arguments[0]->buffer = 1; }},
+    {"passes a region an argument of another kind",
+     [](ProgramT &p) {
+       branch(p).arguments[1]->kind = ArgKind::Int;
+       branch(p).arguments[1]->int_value = std::make_unique<Size>(fixed(1));
+     }},
+    {"has a result of another type than its region",
+     [](ProgramT &p) { p.regions[1]->buffers[2]->shape = {fixed(8)}; }},
+    {"writes to an input that is not mutated",
+     [](ProgramT &p) { branch(p).results[0] = 1; }},
+    {"writes over an argument of its regions",
+     [](ProgramT &p) {
+       p.inputs[1]->mutated = true;
+       branch(p).results[0] = 1;
+     }},
+    {"runs a region that writes an argument",
+     [](ProgramT &p) { p.regions[1]->inputs[1]->mutated = true; }},
+    {"does not fit it",
+     [](ProgramT &p) {
+       p.regions[0]->regions.push_back(std::make_unique<ProgramT>());
+     }},
+    {"does not fit it", [](ProgramT &p) { p.regions[1]->records = {"tag"}; }},
+    {"launches a kernel that is not there",
+     [](ProgramT &p) { launch(*p.regions[1], 0).kernel = 7; }},
+    {"whose result is no memory of the program",
+     [](ProgramT &p) {
+       OutputT &output = *p.regions[0]->outputs[0];
+       output.kind = OutputKind::Alias;
+       output.index = 1;
+       p.regions[0]->streams[0]->commands.clear();
+       p.regions[0]->buffers.pop_back();
+     }},
+    {"branches before any call",
+     [](ProgramT &p) {
+       p.initialize.push_back(std::make_unique<StreamT>());
+       p.initialize[0]->commands.push_back(
+           std::move(p.streams[0]->commands[0]));
+       p.streams[0]->commands.erase(p.streams[0]->commands.begin());
+     }},
+};
+
+TEST(VerifyProgram, SaysWhatIsWrongInABranch) {
+  Status s = verifyProgram(soundBranch().p);
+  EXPECT_TRUE(s.ok()) << s.message();
+  for (const Case &c : branchCases) {
+    ProgramMaker m = soundBranch();
+    c.spoil(m.p);
+    s = verifyProgram(m.p);
+    EXPECT_NE(s.message().find(c.reason), std::string::npos)
+        << "expected: " << c.reason << "\ngot: " << s.message();
+  }
+}
+
+/// A loop that carries one value, scans a tensor, and stacks another.
+ProgramMaker soundLoop() {
+  ProgramMaker m, body;
+  int c = body.input("c", {fixed(16)}), x = body.input("x", {fixed(16)});
+  body.launch("add", {c, x}, {body.output({fixed(16)})}, fixed(16));
+  body.launch("twice", {c}, {body.output({fixed(16)})}, fixed(16));
+  int first = m.input("c", {fixed(16)});
+  int xs = m.input("xs", {fixed(3), fixed(16)});
+  int result = m.arena(0, {fixed(16)}, 64),
+      spare = m.arena(64, {fixed(16)}, 64);
+  int stacked = m.arena(128, {fixed(3), fixed(16)}, 192);
+  m.loop(m.region(std::move(body)), 3, {first}, {xs}, {result}, {stacked},
+         {spare});
+  return m;
+}
+
+LoopT &loop(ProgramT &p) { return *p.streams[0]->commands[0]->action.AsLoop(); }
+
+const Case loopCases[] = {
+    {"runs a region that is not there", [](ProgramT &p) { loop(p).body = 1; }},
+    {"runs a region that is not there",
+     [](ProgramT &p) {
+       loop(p).scanned.clear();
+       loop(p).stacked.clear();
+       loop(p).trips.reset();
+       loop(p).condition = 4;
+       loop(p).body = 4;
+     }},
+    {"needs a condition or a number of trips",
+     [](ProgramT &p) { loop(p).trips.reset(); }},
+    {"scans as long as a condition holds",
+     [](ProgramT &p) {
+       loop(p).trips.reset();
+       loop(p).condition = 0;
+     }},
+    {"lacks memory for what it carries",
+     [](ProgramT &p) { loop(p).spare.clear(); }},
+    {"runs a region with other arguments or results",
+     [](ProgramT &p) { loop(p).scanned.clear(); }},
+    {"passes a region an argument of another type",
+     [](ProgramT &p) { loop(p).scanned[0]->buffer = 0; }},
+    {"has a result of another type than its region",
+     [](ProgramT &p) { loop(p).stacked[0] = loop(p).spare[0]; }},
+    {"carries a value that changes its type",
+     [](ProgramT &p) {
+       p.regions[0]->inputs[0]->shape = {fixed(8)};
+       p.regions[0]->buffers[0]->shape = {fixed(8)};
+       p.inputs[0]->shape = p.buffers[0]->shape = {fixed(8)};
+     }},
+    {"writes over an argument of its regions",
+     [](ProgramT &p) { loop(p).carried[0]->buffer = loop(p).spare[0]; }},
+    {"writes over a part of what it uses",
+     [](ProgramT &p) { loop(p).spare = loop(p).results; }},
+};
+
+TEST(VerifyProgram, SaysWhatIsWrongInALoop) {
+  Status s = verifyProgram(soundLoop().p);
+  EXPECT_TRUE(s.ok()) << s.message();
+  for (const Case &c : loopCases) {
+    ProgramMaker m = soundLoop();
+    c.spoil(m.p);
+    s = verifyProgram(m.p);
+    EXPECT_NE(s.message().find(c.reason), std::string::npos)
+        << "expected: " << c.reason << "\ngot: " << s.message();
+  }
+}
+
 TEST(VerifyProgram, AcceptsASoundOne) {
   Status s = verifyProgram(sound().p);
   EXPECT_TRUE(s.ok()) << s.message();

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 namespace anabranch::package {
@@ -181,6 +182,7 @@ private:
   Status listSteps();
   Status checkAlone(CommandRef at) const;
   bool overwritesPart(const std::vector<Access> &accesses) const;
+  bool overwritesRead(const ActionUnion &action) const;
   Status walk(int stream);
   void findTouched(int stream, Touched &touched, Touched &written) const;
 
@@ -214,7 +216,11 @@ Status RaceChecker::listSteps() {
       if (!places.ranges[buffer].empty())
         step.accesses.push_back({buffer, writes});
     });
-    if (const CallT *call = action.AsCall(); call && call->ordered)
+    const CallT *call = action.AsCall();
+    const BranchT *branch = action.AsBranch();
+    const LoopT *loop = action.AsLoop();
+    if ((call && call->ordered) || (branch && branch->ordered) ||
+        (loop && loop->ordered))
       step.accesses.push_back({places.calls, true});
     steps.push_back(std::move(step));
   }
@@ -227,6 +233,8 @@ Status RaceChecker::listSteps() {
 Status RaceChecker::checkAlone(CommandRef at) const {
   const ActionUnion &action = streams[at.stream]->commands[at.command]->action;
   const SuperT *super = action.AsSuper();
+  if ((action.AsBranch() || action.AsLoop()) && overwritesRead(action))
+    return refuse(describe(at) + " writes over an argument of its regions");
   size_t parts = super ? super->launches.size() : 1;
   for (size_t part = 0; part < parts; ++part) {
     std::vector<Access> accesses;
@@ -240,6 +248,21 @@ Status RaceChecker::checkAlone(CommandRef at) const {
                     describe(at) + " writes over a part of what it uses");
   }
   return {};
+}
+
+/// Whether the command writes a place that it reads.
+bool RaceChecker::overwritesRead(const ActionUnion &action) const {
+  std::set<size_t> read;
+  bool found = false;
+  forEachAccess(action, [&](int buffer, bool writes) {
+    Range range = places.ranges[buffer];
+    if (range.empty())
+      return;
+    if (!writes)
+      read.insert(range.begin);
+    found |= writes && read.count(range.begin);
+  });
+  return found;
 }
 
 bool RaceChecker::overwritesPart(const std::vector<Access> &accesses) const {

@@ -156,6 +156,67 @@ TEST_P(Conformance, RunsSuperKernelsAsTheirLaunches) {
   expectEachTime(m, {1, 2, 3, 7}, iota(640), expected, /*launches=*/3);
 }
 
+/// A region of one launch and one of a chain, chosen by an input. The null
+/// device computes no predicate.
+TEST_P(Conformance, RunsTheChosenRegion) {
+  for (bool holds : {false, true}) {
+    ProgramMaker m, fails, chain;
+    int in = fails.input("x", {fixed(640)});
+    fails.launch("increment", {in}, {fails.output({fixed(640)})}, fixed(640));
+    in = chain.input("x", {fixed(640)});
+    int a = chain.arena(0, {fixed(640)}, 2560);
+    chain.launch("twice", {in}, {a}, fixed(640));
+    chain.launch("add", {a, in}, {chain.output({fixed(640)})}, fixed(640));
+    int x = m.input("x", {fixed(640)});
+    int before = m.arena(0, {fixed(640)}, 2560);
+    int chosen = m.arena(2560, {fixed(640)}, 2560);
+    m.launch("increment", {x}, {before}, fixed(640));
+    int regions[] = {m.region(std::move(fails)), m.region(std::move(chain))};
+    BranchT &branch = m.branch(x, {regions[0], regions[1]}, {before}, {chosen});
+    branch.predicate->kind = ArgKind::Int;
+    branch.predicate->int_value = std::make_unique<Size>(fixed(holds));
+    m.launch("twice", {chosen}, {m.output({fixed(640)})}, fixed(640));
+    std::vector<float> expected;
+    for (float v : iota(640, 1))
+      expected.push_back(2 * (holds ? 3 * v : v + 1));
+    expectEachTime(m, {1, 2, 3}, iota(640), expected, /*launches=*/2);
+  }
+}
+
+/// A trip adds a slice to what it carries: the results are sums of the first
+/// slices, in two buffers in turns.
+TEST_P(Conformance, LoopsOverSlices) {
+  for (int64_t trips : {0, 1, 2, 5}) {
+    ProgramMaker m, body;
+    int c = body.input("c", {fixed(3)}), x = body.input("x", {fixed(3)});
+    int sum = body.output({fixed(3)});
+    body.launch("add", {c, x}, {sum}, fixed(3));
+    body.launch("add", {c, x}, {body.output({fixed(3)})}, fixed(3));
+    int xs = m.input("xs", {fixed(trips), fixed(3)});
+    int first = m.arena(0, {fixed(3)}, 64),
+        result = m.arena(64, {fixed(3)}, 64);
+    int spare = m.arena(128, {fixed(3)}, 64);
+    int zero = m.input("zero", {fixed(3)});
+    m.launch("twice", {zero}, {first}, fixed(3));
+    m.loop(m.region(std::move(body)), trips, {first}, {xs}, {result},
+           {m.output({fixed(trips), fixed(3)})}, {spare});
+    m.launch("twice", {result}, {m.output({fixed(3)})}, fixed(3));
+    auto executable = open(m);
+    ASSERT_TRUE(executable);
+    std::vector<float> slices = iota(static_cast<size_t>(trips * 3)), sums,
+                       last(3);
+    for (size_t i = 0; i < slices.size(); ++i)
+      sums.push_back(last[i % 3] += slices[i]);
+    Status s = run(*executable, {TensorArgument(slices, {trips, 3}),
+                                 TensorArgument(std::vector<float>(3))});
+    ASSERT_TRUE(s.ok()) << s.message();
+    expectOutput(0, sums);
+    for (float &value : last)
+      value *= 2;
+    expectOutput(1, last);
+  }
+}
+
 TEST_P(Conformance, FollowsTheSizesOfTheInputs) {
   ProgramMaker m;
   m.p.slots = 2;

@@ -14,6 +14,8 @@ namespace anabranch {
 OutputAllocator::~OutputAllocator() = default;
 HostCalls::~HostCalls() = default;
 void *HostCalls::retain(void *) { return nullptr; }
+
+Status HostCalls::poll() { return {}; }
 Executable::~Executable() = default;
 
 const char *version() { return ANABRANCH_VERSION; }

@@ -18,7 +18,7 @@ Status LoadedExecutable::load(const std::string &path,
     return opened.takeStatus();
   shared = std::move(*opened);
   std::vector<std::shared_ptr<LoadedProgram>> programs;
-  for (const package::ProgramT *program : shared->package->programs()) {
+  for (const package::ProgramT *program : shared->package->entries()) {
     auto loaded = std::make_shared<LoadedProgram>(shared);
     if (Status s = loaded->load(*program); !s.ok())
       return s;

@@ -36,7 +36,8 @@ public:
   }
   size_t launchCount() const override {
     const Commands &main = root->getPlan().main;
-    size_t others = main.calls.size() + main.steps.size();
+    size_t others = main.calls.size() + main.steps.size() +
+                    main.branches.size() + main.loops.size();
     return main.serial.size() - others;
   }
   size_t hostCallCount() const override {

@@ -11,6 +11,7 @@
 #include "runtime/execute/ObjectPool.h"
 #include "runtime/execute/StreamState.h"
 #include "runtime/plan/BoundLaunches.h"
+#include "runtime/plan/BufferViews.h"
 #include "runtime/superkernel/SuperKernelRun.h"
 #include "runtime/workers/CallsInFlight.h"
 
@@ -25,7 +26,7 @@ using ArenaPool = ObjectPool<DeviceBuffer>;
 /// The memory of one call: operand pointers, sizes, grids, arena. The program's
 /// next call reuses it, and recomputes only if a size changed. One thread at a
 /// time owns a frame.
-class CallFrame {
+class CallFrame final : public BufferViews {
 public:
   CallFrame(const Plan &plan, const Commands &commands,
             const SuperKernels &superKernelTasks);
@@ -47,8 +48,7 @@ public:
   void bindCaller();
 
   void *dataOf(int buffer) const;
-  /// A view of the buffer with its declared shape and strides.
-  TensorView viewOf(int buffer) const;
+  TensorView viewOf(int buffer) const override;
   /// A view of a part of a buffer, for an argument of a call.
   TensorView viewOf(const ViewPlan &part) const;
   const int64_t *shapeOf(int buffer) const {

@@ -5,6 +5,8 @@
 
 #include "runtime/execute/CallHost.h"
 #include "runtime/plan/Describe.h"
+#include "runtime/regions/RunBranch.h"
+#include "runtime/regions/RunLoop.h"
 #include "trace/Clock.h"
 
 #include <atomic>
@@ -102,6 +104,20 @@ runCall(CallFrame &frame, const Command &command, const trace::Call *call) {
                                frame.launches.labelOf(command.label));
 }
 
+[[gnu::noinline]] static Status runRegions(const CallFrame &frame,
+                                           const Command &command,
+                                           const trace::Call *call) {
+  trace::OpenSlice slice(call, command.label);
+  const RegionCaller caller{frame.plan, frame.commands, frame.slots.data(),
+                            frame};
+  Status done = command.kind == Command::Kind::Branch
+                    ? runBranch(caller, command.index)
+                    : runLoop(caller, command.index);
+  return done.ok() ? Status()
+                   : withPlace(std::move(done),
+                               frame.launches.labelOf(command.label));
+}
+
 /// Runs the launches of a super kernel one after the other.
 [[gnu::noinline]] static Status runMembers(const CallFrame &frame,
                                            const SuperKernel &super,
@@ -133,6 +149,9 @@ Status runAlone(CallFrame &frame, const Command &command, LaunchScratch scratch,
                       call);
   if (command.kind == Command::Kind::Call)
     return runCall(frame, command, call);
+  if (command.kind == Command::Kind::Branch ||
+      command.kind == Command::Kind::Loop)
+    return runRegions(frame, command, call);
   runStep(frame, command, call);
   return {};
 }

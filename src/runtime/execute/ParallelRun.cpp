@@ -192,6 +192,8 @@ void ParallelRun::advance(int stream, Worker worker) {
         return;
       break;
     case Command::Kind::Call:
+    case Command::Kind::Branch:
+    case Command::Kind::Loop:
       if (!mayCallHost(worker)) {
         publish(stream, ClaimWord::host, 0, worker);
         return;

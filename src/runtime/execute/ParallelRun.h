@@ -77,7 +77,9 @@ private:
   /// helpers run one while the caller is in the host on another; the team's
   /// threads are the operator's at that time.
   bool mayBorrow() const {
-    return (commands.calls.empty() || commands.streams.size() == 1) &&
+    bool callsHost = !commands.calls.empty() || !commands.branches.empty() ||
+                     !commands.loops.empty();
+    return (!callsHost || commands.streams.size() == 1) &&
            CallsInFlight::get().isAlone();
   }
   const Command &commandAt(int stream, ClaimWord word) const {

@@ -59,6 +59,19 @@ int LoadedProgram::workers() const {
 }
 
 Status LoadedProgram::load(const package::ProgramT &program) {
+  if (Status s = load(program, *this); !s.ok())
+    return s;
+  for (const auto &region : program.regions) {
+    regions.push_back(std::make_unique<LoadedProgram>(owner));
+    if (Status s = regions.back()->load(*region, *this); !s.ok())
+      return s;
+  }
+  return {};
+}
+
+Status LoadedProgram::load(const package::ProgramT &program,
+                           const RegionPrograms &siblings) {
+  plan.regions = &siblings;
   if (Status s = buildPlan(*owner->package, program, *owner->device,
                            owner->host, owner->library.get(), plan);
       !s.ok())
@@ -130,7 +143,22 @@ Status LoadedProgram::follow(const InputValue *inputs, size_t inputCount,
   return s;
 }
 
+size_t LoadedProgram::cachedBytes() const {
+  size_t bytes = frames.bytes();
+  for (const auto &region : regions)
+    bytes += region->cachedBytes();
+  return bytes;
+}
+
+void LoadedProgram::trim() const {
+  frames.trim();
+  for (const auto &region : regions)
+    region->trim();
+}
+
 void LoadedProgram::useFrom(const SharedWeights &donated, UsedRanges &used) {
+  for (const auto &region : regions)
+    region->useFrom(donated, used);
   for (BufferPlan &buffer : plan.buffers) {
     auto [data, size] = weightBytesOf(plan, buffer);
     if (!data)

@@ -8,15 +8,19 @@
 #include "runtime/load/LoadedPackage.h"
 #include "runtime/load/SharedWeights.h"
 #include "runtime/load/WatchedInputs.h"
+#include "runtime/plan/RegionPrograms.h"
 
 namespace anabranch::runtime {
 
-/// A program of a package, ready to run. Any number of threads may run it.
-class LoadedProgram {
+/// A program of a package, ready to run. Any number of threads may run it. It
+/// owns its regions, which run each other through it.
+class LoadedProgram : public RegionPrograms {
 public:
   explicit LoadedProgram(std::shared_ptr<const LoadedPackage> owner)
       : owner(std::move(owner)) {}
-  ~LoadedProgram() { frames.trim(); }
+  ~LoadedProgram() override { frames.trim(); }
+  LoadedProgram(const LoadedProgram &) = delete;
+  LoadedProgram &operator=(const LoadedProgram &) = delete;
 
   /// Builds the plan, and makes the tables that the program keeps from call to
   /// call.
@@ -24,6 +28,14 @@ public:
 
   Status run(const InputValue *inputs, size_t inputCount, OutputValue *outputs,
              size_t outputCount, OutputAllocator &allocator) const;
+
+  /// Runs a region.
+  Status run(int number, const InputValue *inputs, size_t inputCount,
+             OutputValue *outputs, size_t outputCount,
+             OutputAllocator &allocator) const override {
+    return regions[static_cast<size_t>(number)]->run(
+        inputs, inputCount, outputs, outputCount, allocator);
+  }
 
   /// The ranges of a package's own memory that its programs still use.
   struct UsedRanges {
@@ -38,8 +50,8 @@ public:
   bool changesWeights() const { return watched->any(); }
   const Plan &getPlan() const { return plan; }
   const LoadedPackage &getOwner() const { return *owner; }
-  size_t cachedBytes() const { return frames.bytes(); }
-  void trim() const { frames.trim(); }
+  size_t cachedBytes() const;
+  void trim() const;
 
   /// When a GearTable last chose the program, on a clock that counts such
   /// choices.
@@ -48,6 +60,7 @@ public:
   mutable std::atomic<uint64_t> copiedArguments{0};
 
 private:
+  Status load(const package::ProgramT &program, const RegionPrograms &siblings);
   Status initialize();
   Status initialize(const Commands &commands, DeviceBuffer &arena);
   Status follow(const InputValue *inputs, size_t inputCount,
@@ -65,6 +78,7 @@ private:
   Plan plan;
   std::unique_ptr<WatchedInputs> watched;
   SuperKernels superKernels;
+  std::vector<std::unique_ptr<LoadedProgram>> regions;
   mutable FramePool frames;
 };
 

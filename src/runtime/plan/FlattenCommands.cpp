@@ -36,6 +36,15 @@ private:
   Status addCall(const CallT &call, const std::string &location);
   Status addStep(const StepKind &kind, const ActionUnion &action);
   Status addSuper(const SuperT &super);
+  void addBranch(const BranchT &branch);
+  void addLoop(const LoopT &loop);
+  RegionArgument regionArgument(const ArgumentT &argument);
+  std::vector<RegionArgument>
+  regionArguments(const std::vector<std::unique_ptr<ArgumentT>> &list);
+  void needViews(const std::vector<int> &list) {
+    for (int buffer : list)
+      needView(buffer);
+  }
   void addArguments(CallPlan &call,
                     const std::vector<std::unique_ptr<ArgumentT>> &list);
   void fillArgument(CallPlan &call, int at, const ArgumentT &argument);
@@ -126,6 +135,56 @@ Status CommandsBuilder::addStep(const StepKind &kind,
   return {};
 }
 
+/// A region gets the tensors of other operators in the layout that the program
+/// declares.
+RegionArgument CommandsBuilder::regionArgument(const ArgumentT &argument) {
+  if (argument.kind != ArgKind::Tensor)
+    return {-1, *argument.int_value};
+  needView(argument.buffer);
+  BufferPlan &buffer = plan.buffers[argument.buffer];
+  buffer.readByKernels |= buffer.kind == BufferKind::External;
+  return {argument.buffer, Size()};
+}
+
+std::vector<RegionArgument> CommandsBuilder::regionArguments(
+    const std::vector<std::unique_ptr<ArgumentT>> &list) {
+  std::vector<RegionArgument> arguments;
+  arguments.reserve(list.size());
+  for (const auto &argument : list)
+    arguments.push_back(regionArgument(*argument));
+  return arguments;
+}
+
+void CommandsBuilder::addBranch(const BranchT &branch) {
+  BranchPlan b;
+  b.predicate = regionArgument(*branch.predicate);
+  std::copy_n(branch.regions.begin(), 2, b.regions);
+  b.arguments = regionArguments(branch.arguments);
+  b.results = branch.results;
+  needViews(b.results);
+  out.branches.push_back(std::move(b));
+}
+
+void CommandsBuilder::addLoop(const LoopT &loop) {
+  LoopPlan l;
+  l.condition = loop.condition;
+  l.body = loop.body;
+  if (loop.trips)
+    l.trips = *loop.trips;
+  l.carried = regionArguments(loop.carried);
+  l.scanned = regionArguments(loop.scanned);
+  l.arguments = regionArguments(loop.arguments);
+  l.results = loop.results;
+  l.stacked = loop.stacked;
+  l.spare = loop.spare;
+  l.predicate = loop.predicate;
+  for (const std::vector<int> *list : {&l.results, &l.stacked, &l.spare})
+    needViews(*list);
+  if (l.condition >= 0)
+    needView(l.predicate);
+  out.loops.push_back(std::move(l));
+}
+
 void CommandsBuilder::fillArgument(CallPlan &call, int at,
                                    const ArgumentT &argument) {
   HostArgument &a = call.arguments[at];
@@ -212,6 +271,14 @@ Expected<Command> CommandsBuilder::add(const CommandT &command) {
     result.index = static_cast<int>(out.supers.size());
     if (Status s = addSuper(*super); !s.ok())
       return s;
+  } else if (const BranchT *branch = action.AsBranch()) {
+    result.kind = Command::Kind::Branch;
+    result.index = static_cast<int>(out.branches.size());
+    addBranch(*branch);
+  } else if (const LoopT *loop = action.AsLoop()) {
+    result.kind = Command::Kind::Loop;
+    result.index = static_cast<int>(out.loops.size());
+    addLoop(*loop);
   } else if (const CallT *call = action.AsCall()) {
     result.kind = Command::Kind::Call;
     result.index = static_cast<int>(out.calls.size());

@@ -75,6 +75,28 @@ void describeCall(const ProgramT &program, const CallT &call,
     addOperand(program, result, true, label);
 }
 
+void describeBranch(const ProgramT &program, const BranchT &branch,
+                    trace::Label &label) {
+  label.kind = "branch";
+  label.name = "cond";
+  if (branch.predicate->kind == ArgKind::Tensor)
+    addOperand(program, branch.predicate->buffer, false, label);
+  addArguments(program, branch.arguments, label);
+  for (int result : branch.results)
+    addOperand(program, result, true, label);
+}
+
+void describeLoop(const ProgramT &program, const LoopT &loop,
+                  trace::Label &label) {
+  label.kind = "loop";
+  label.name = loop.condition >= 0 ? "while_loop" : "scan";
+  for (const auto *list : {&loop.carried, &loop.scanned, &loop.arguments})
+    addArguments(program, *list, label);
+  for (const auto *list : {&loop.results, &loop.stacked})
+    for (int buffer : *list)
+      addOperand(program, buffer, true, label);
+}
+
 /// A step reads or writes every element of its tensors once.
 void describeStep(const ProgramT &program, const StepKind &step,
                   const ActionUnion &action, trace::Label &label) {
@@ -140,6 +162,10 @@ trace::Label labelOf(const ProgramT &program, const CommandT &command) {
     describeCall(program, *call, label);
   else if (const StepKind *step = stepKindOf(command.action))
     describeStep(program, *step, command.action, label);
+  else if (const BranchT *branch = command.action.AsBranch())
+    describeBranch(program, *branch, label);
+  else if (const LoopT *loop = command.action.AsLoop())
+    describeLoop(program, *loop, label);
   else if (const SuperT *super = command.action.AsSuper())
     describeSuper(program, *super, label);
   describePlace(program, command.location, label);

@@ -8,6 +8,7 @@
 #include "package/folder/Reader.h"
 #include "runtime/device/Device.h"
 #include "runtime/plan/LaunchOrder.h"
+#include "runtime/plan/RegionPrograms.h"
 #include "trace/Recorder.h"
 
 #include <memory>
@@ -109,6 +110,29 @@ struct StepPlan {
 };
 constexpr size_t mostStepTensors = 8;
 
+/// What a region gets, or what chooses it: a buffer, or an int.
+struct RegionArgument {
+  int buffer = -1; ///< -1: an int
+  Size size;
+};
+
+/// A choice between two regions of the program.
+struct BranchPlan {
+  RegionArgument predicate;
+  int regions[2] = {-1, -1}; ///< where it is false, where it is true
+  std::vector<RegionArgument> arguments;
+  std::vector<int> results; ///< buffers
+};
+
+/// A region that runs while a condition holds, or a number of times.
+struct LoopPlan {
+  int condition = -1, body = -1; ///< regions; -1: no condition
+  Size trips = Size(0, -1);      ///< without a condition
+  std::vector<RegionArgument> carried, scanned, arguments;
+  std::vector<int> results, stacked, spare; ///< buffers
+  int predicate = -1;                       ///< a buffer
+};
+
 /// A super kernel: neighbouring launches of Commands::launches.
 struct SuperKernel {
   int firstLaunch = 0, launchCount = 0;
@@ -118,9 +142,18 @@ struct SuperKernel {
 };
 
 struct Command {
-  enum class Kind : uint8_t { Launch, Call, Step, Record, Wait, Super };
+  enum class Kind : uint8_t {
+    Launch,
+    Call,
+    Step,
+    Record,
+    Wait,
+    Super,
+    Branch,
+    Loop
+  };
   Kind kind;
-  int index; ///< in launches, calls, steps, supers, or the event
+  int index; ///< in the list of its kind, or the event
   int label; ///< in ProgramInfo::labels
   int stream;
 };
@@ -148,6 +181,8 @@ struct Commands {
   std::vector<ViewPlan> views; ///< of arguments of calls
   std::vector<StepPlan> steps;
   std::vector<SuperKernel> supers;
+  std::vector<BranchPlan> branches;
+  std::vector<LoopPlan> loops;
   std::vector<int> operands; ///< buffers of all launches, one after the other
   std::vector<Size> sizes;
   std::vector<OperandPatch> inputPatches, outputPatches;
@@ -175,6 +210,7 @@ struct Plan {
   void *persistent = nullptr;
   std::vector<std::string> awaits, records; ///< tags; NamedEvents.h
   Commands initialize, main;
+  const RegionPrograms *regions = nullptr; ///< null: no command runs one
   std::shared_ptr<const trace::ProgramInfo> info;
 };
 

@@ -215,5 +215,9 @@ Value BufferTable::copyOf(Value source, Location loc) {
   return create(newMemory("arena"), loc, buffer.getDtype(), buffer.getShape());
 }
 
+Value BufferTable::flag(Location loc) {
+  return create(newMemory("arena"), loc, "bool", arith.getArrayAttr({}));
+}
+
 } // namespace schedule
 } // namespace anabranch

@@ -57,6 +57,8 @@ public:
   mlir::Value ofOutput(unsigned number, mlir::Value value);
   /// A new buffer in the arena, for a copy of `source`.
   mlir::Value copyOf(mlir::Value source, mlir::Location loc);
+  /// A new buffer in the arena for one bool.
+  mlir::Value flag(mlir::Location loc);
   /// From now on, other shapes and dtypes of `value` read the bytes of this
   /// buffer, and `value` itself does where it has strides.
   void readFrom(mlir::Value value, mlir::Value buffer);

@@ -7,6 +7,7 @@
 // order of @main. PlanMemory later gives buffers their places in the arena.
 
 #include "ir/PassBase.h"
+#include "ir/RegionCall.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/program/CommandBuilder.h"
 #include "schedule/program/Passes.h"
@@ -113,7 +114,8 @@ LogicalResult ProgramBuilder::buildOutput(unsigned number, Value value) {
     scalar = sizes.get(value);
     if (!scalar)
       return failure();
-  } else if (argument && !constantName(main, argument.getArgNumber())) {
+  } else if (argument && !constantName(main, argument.getArgNumber()) &&
+             !ir::isInRegion(main)) {
     kind = "alias";
     input = b.getI64IntegerAttr(buffers.inputNumber(argument.getArgNumber()));
   } else if (value.getDefiningOp<ir::AtenOp>() && ir::memoryNumber(value) < 0 &&
@@ -168,6 +170,8 @@ LogicalResult ProgramBuilder::build() {
       loc, name ? name : b.getStringAttr("main"), b.getI64IntegerAttr(0),
       FlatSymbolRefAttr(), Attribute(), Attribute(), b.getI64IntegerAttr(0),
       ArrayAttr(), ArrayAttr());
+  if (module->hasAttr(ir::regionAttr))
+    program->setAttr(ir::regionAttr, b.getUnitAttr());
   b.setInsertionPointToEnd(&program.getBody().emplaceBlock());
   buildInputs();
   if (buffers.failed() || failed(buildStreams()))

@@ -3,6 +3,7 @@
 
 #include "schedule/program/CommandBuilder.h"
 
+#include "ir/RegionCall.h"
 #include "ir/Scope.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/fusion/OpKinds.h"
@@ -147,7 +148,9 @@ Attribute CommandBuilder::argumentOf(ir::AtenOp call, Attribute argument) {
   }
   Value buffer = buffers.of(
       operand, dtypeName(type.getElementType(), call.isUnsigned(operand)));
-  if (isFoldedToStrided(call, ref.getIndex())) {
+  if (isFoldedToStrided(call, ref.getIndex()) ||
+      (ir::isRegionCall(call) &&
+       buffer.getDefiningOp<ir::BufferOp>().getStridesAttr())) {
     Value kept = buffers.copyOf(buffer, call.getLoc());
     copy(operand, buffer, kept);
     buffer = kept;
@@ -192,6 +195,16 @@ void CommandBuilder::keepForOthers(OpResult result, Value buffer) {
   buffers.readFrom(result, kept);
 }
 
+/// Trips of a loop write the carried values and spare buffers in turns, and the
+/// condition writes a bool. `writes` lists them behind the results.
+void CommandBuilder::addSpare(ir::AtenOp loop) {
+  auto carried = loop.getArgs().getAs<ArrayAttr>("carried");
+  for (size_t i = 0; carried && i < carried.size(); ++i)
+    writes.push_back(buffers.copyOf(writes[i], loop.getLoc()));
+  if (loop.getArgs().getAs<IntegerAttr>("condition"))
+    writes.push_back(buffers.flag(loop.getLoc()));
+}
+
 /// Gives each memory that the operator writes its place. If the old value is
 /// needed elsewhere, the memory is a copy.
 void CommandBuilder::prepareWrites(ir::AtenOp call) {
@@ -215,15 +228,16 @@ void CommandBuilder::prepareWrites(ir::AtenOp call) {
 /// The buffers of what the operator returns: for each value its number among
 /// the writes, or -1.
 SmallVector<int64_t> CommandBuilder::placeReturned(ir::AtenOp call) {
+  bool isRegion = ir::isRegionCall(call);
   SmallVector<int64_t> wanted;
   for (OpResult result : ir::returnedValues(call)) {
     // PyTorch may leave a result without readers undefined, such as a
-    // gradient.
-    if (result.use_empty()) {
+    // gradient. A region writes all its results, into the program's memory.
+    if (result.use_empty() && !isRegion) {
       wanted.push_back(-1);
       continue;
     }
-    buffers.place(result, "external");
+    buffers.place(result, isRegion ? "arena" : "external");
     wanted.push_back(writes.size());
     writes.push_back(buffers.of(result));
   }
@@ -256,6 +270,8 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
   SmallVector<int64_t> wanted = placeReturned(call);
   if (buffers.failed())
     return failure();
+  if (call.getCallee() == ir::loopCallee)
+    addSpare(call);
   b.setInsertionPointToEnd(&stream.getBody().front());
   auto made = b.create<ir::CallOp>(
       call.getLoc(), call.getCalleeAttr(), reads, writes, b.getArrayAttr(names),
@@ -263,7 +279,7 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
       call.getOrderedAttr());
   ir::copyOrder(call, made);
   for (auto [result, number] : llvm::zip(ir::returnedValues(call), wanted))
-    if (number >= 0)
+    if (number >= 0 && !ir::isRegionCall(call))
       keepForOthers(result, made.getWrites()[number]);
   for (auto [value, memory] : llvm::zip(ir::newValues(call), made.getWrites()))
     keepForOthers(value, memory);

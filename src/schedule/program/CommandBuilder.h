@@ -29,6 +29,7 @@ private:
   int64_t placeResult(mlir::OpResult result);
   void addDims(mlir::Value value);
 
+  void addSpare(ir::AtenOp loop);
   mlir::LogicalResult buildCall(ir::AtenOp call);
   bool isFoldedToStrided(ir::AtenOp call, unsigned operand);
   mlir::Attribute argumentOf(ir::AtenOp call, mlir::Attribute argument);

@@ -6,6 +6,7 @@
 #include "anabranch/KernelABI.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
+#include "ir/RegionCall.h"
 #include "ir/WritingCall.h"
 #include "schedule/cost/Work.h"
 #include "schedule/fusion/Layouts.h"
@@ -186,7 +187,18 @@ private:
       action.Set(makeLaunch(launch));
     } else if (auto super = dyn_cast<ir::SuperOp>(command)) {
       action.Set(makeSuper(super));
-    } else if (auto call = dyn_cast<ir::CallOp>(command)) {
+    } else if (auto call = dyn_cast<ir::CallOp>(command);
+               call && call.getCallee() == ir::branchCallee) {
+      package::BranchT made;
+      if (failed(makeBranch(call, made)))
+        return failure();
+      action.Set(std::move(made));
+    } else if (call && call.getCallee() == ir::loopCallee) {
+      package::LoopT made;
+      if (failed(makeLoop(call, made)))
+        return failure();
+      action.Set(std::move(made));
+    } else if (call) {
       package::CallT made;
       if (failed(makeCall(call, made)))
         return failure();
@@ -285,6 +297,55 @@ private:
     argument.view->strides = toSizes(value.getAs<ArrayAttr>(ir::viewStrides));
   }
 
+  LogicalResult makeBranch(ir::CallOp call, package::BranchT &made) {
+    package::CallT given;
+    if (failed(makeCall(call, given)))
+      return failure();
+    for (std::unique_ptr<package::ArgumentT> &argument : given.arguments) {
+      if (argument->name == "predicate")
+        made.predicate = std::move(argument);
+      else if (argument->name == "arguments")
+        made.arguments = std::move(argument->items);
+      else if (argument->name == "regions")
+        for (const auto &region : argument->items)
+          made.regions.push_back(static_cast<int>(region->int_value->value()));
+    }
+    made.results = std::move(given.results);
+    made.ordered = given.ordered;
+    return success();
+  }
+
+  /// `writes` of the call are its results, spare buffers for the carried
+  /// values, and the condition's bool.
+  LogicalResult makeLoop(ir::CallOp call, package::LoopT &made) {
+    package::CallT given;
+    if (failed(makeCall(call, given)))
+      return failure();
+    for (std::unique_ptr<package::ArgumentT> &argument : given.arguments) {
+      const std::string &name = argument->name;
+      bool isGiven = argument->kind != package::ArgKind::None;
+      if (name == "carried" || name == "scanned" || name == "arguments")
+        (name == "carried"   ? made.carried
+         : name == "scanned" ? made.scanned
+                             : made.arguments) = std::move(argument->items);
+      else if (name == "trips" && isGiven)
+        made.trips = std::move(argument->int_value);
+      else if (isGiven)
+        (name == "body" ? made.body : made.condition) =
+            static_cast<int>(argument->int_value->value());
+    }
+    auto split = given.results.begin() + made.carried.size();
+    made.results.assign(given.results.begin(), split);
+    made.stacked.assign(split, given.results.end());
+    auto spare = call.getWrites().drop_front(given.results.size());
+    for (Value buffer : spare.take_front(made.carried.size()))
+      made.spare.push_back(numbers.lookup(buffer));
+    if (made.condition >= 0)
+      made.predicate = numbers.lookup(spare.back());
+    made.ordered = given.ordered;
+    return success();
+  }
+
   LogicalResult setArgument(ir::CallOp call, Attribute value,
                             package::ArgumentT &argument) {
     using package::ArgKind;
@@ -362,10 +423,17 @@ LogicalResult serializeProgram(ModuleOp module, package::ProgramT &result) {
     return emitError(module.getLoc(), "there is no program");
   if (failed(Serializer(module, *programs.begin(), result).run()))
     return failure();
-  for (ir::ProgramOp variant : llvm::drop_begin(programs)) {
-    result.variants.push_back(std::make_unique<package::ProgramT>());
-    if (failed(Serializer(module, variant, *result.variants.back()).run()))
+  package::ProgramT *owner = &result;
+  for (ir::ProgramOp program : llvm::drop_begin(programs)) {
+    auto made = std::make_unique<package::ProgramT>();
+    if (failed(Serializer(module, program, *made).run()))
       return failure();
+    if (program->hasAttr(ir::regionAttr)) {
+      owner->regions.push_back(std::move(made));
+      continue;
+    }
+    owner = made.get();
+    result.variants.push_back(std::move(made));
   }
   sharePersistent(result);
   return success();

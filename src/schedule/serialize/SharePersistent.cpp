@@ -157,18 +157,22 @@ void Sharer::add(ProgramT &program) {
 } // namespace
 
 void sharePersistent(package::ProgramT &program) {
-  if (program.variants.empty())
+  std::vector<package::ProgramT *> all;
+  auto addWithRegions = [&](package::ProgramT &each) {
+    all.push_back(&each);
+    for (const auto &region : each.regions)
+      all.push_back(region.get());
+  };
+  addWithRegions(program);
+  for (const auto &variant : program.variants)
+    addWithRegions(*variant);
+  if (all.size() == 1)
     return;
   Sharer sharer;
-  sharer.add(program);
-  for (const auto &variant : program.variants)
-    sharer.add(*variant);
-  auto setBytes = [&](package::ProgramT &each) {
-    each.persistent_bytes = std::make_unique<Size>(sharer.bytes(), -1);
-  };
-  setBytes(program);
-  for (const auto &variant : program.variants)
-    setBytes(*variant);
+  for (package::ProgramT *each : all)
+    sharer.add(*each);
+  for (package::ProgramT *each : all)
+    each->persistent_bytes = std::make_unique<Size>(sharer.bytes(), -1);
 }
 
 } // namespace schedule

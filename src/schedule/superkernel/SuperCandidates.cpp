@@ -3,6 +3,7 @@
 
 #include "schedule/superkernel/SuperCandidates.h"
 
+#include "ir/RegionCall.h"
 #include "ir/Scope.h"
 #include "schedule/program/Dependencies.h"
 
@@ -87,6 +88,10 @@ private:
       return "its sizes are not known when it is compiled";
     if (auto call = dyn_cast<ir::CallOp>(op)) {
       StringRef name = call.getCallee();
+      if (name == ir::branchCallee)
+        return "torch.cond runs one of two regions";
+      if (name == ir::loopCallee)
+        return "a loop runs a region";
       return (name.contains("::") ? "" : "aten::") + name.str() +
              " runs through PyTorch";
     }

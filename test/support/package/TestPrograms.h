@@ -141,6 +141,48 @@ public:
     list.erase(list.end() - count, list.end());
     return *push(std::move(s), stream).action.AsSuper();
   }
+  /// Adds a region and returns its number.
+  int region(ProgramMaker maker) {
+    p.regions.push_back(std::make_unique<ProgramT>(std::move(maker.p)));
+    return static_cast<int>(p.regions.size()) - 1;
+  }
+  static std::unique_ptr<ArgumentT> tensorArgument(int buffer) {
+    auto argument = std::make_unique<ArgumentT>();
+    argument->kind = ArgKind::Tensor;
+    argument->buffer = buffer;
+    return argument;
+  }
+  BranchT &branch(int predicate, std::vector<int> regions,
+                  std::vector<int> reads, std::vector<int> results,
+                  int stream = 0) {
+    BranchT b;
+    b.predicate = tensorArgument(predicate);
+    b.regions = std::move(regions);
+    for (int buffer : reads)
+      b.arguments.push_back(tensorArgument(buffer));
+    b.results = std::move(results);
+    CommandT &command = push(std::move(b), stream);
+    command.location = location("cond");
+    return *command.action.AsBranch();
+  }
+  /// A loop of a number of trips.
+  LoopT &loop(int body, int64_t trips, std::vector<int> carried,
+              std::vector<int> scanned, std::vector<int> results,
+              std::vector<int> stacked, std::vector<int> spare) {
+    LoopT l;
+    l.body = body;
+    l.trips = std::make_unique<Size>(fixed(trips));
+    for (int buffer : carried)
+      l.carried.push_back(tensorArgument(buffer));
+    for (int buffer : scanned)
+      l.scanned.push_back(tensorArgument(buffer));
+    l.results = std::move(results);
+    l.stacked = std::move(stacked);
+    l.spare = std::move(spare);
+    CommandT &command = push(std::move(l), 0);
+    command.location = location("scan");
+    return *command.action.AsLoop();
+  }
   void copy(int from, int to, int stream = 0) {
     CopyT c;
     c.source = from;

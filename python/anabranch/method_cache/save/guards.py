@@ -71,6 +71,7 @@ _ELSEWHERE = {
     "TORCH_FUNCTION_STATE",
     "WEAKREF_ALIVE",
 }
+_CONTAINERS = "torch').utils._pytree.SUPPORTED_NODES"
 # The code of a function. The recording compares what it does, later calls compare the
 # object.
 _CODE = ".__code__"
@@ -131,8 +132,10 @@ def _compared(kind: str, name: str, guard: Any) -> str:
 
 
 def is_private(name: str) -> bool:
-    """Whether the name of a source contains a name that only Dynamo knows."""
-    return f"G['{IMPORTED}" in name or "___" in name
+    """Whether the name of a source contains a name that only Dynamo knows, or is of
+    PyTorch's table of containers: torch.cond and loops look up the types of their
+    operands there."""
+    return f"G['{IMPORTED}" in name or "___" in name or _CONTAINERS in name
 
 
 def name_of(source: Any) -> str:

@@ -1,0 +1,181 @@
+"""Describes the regions of a graph: the subgraphs that torch.cond, while_loop, scan and
+map run.
+
+Each is a graph of its own in the description's list `regions`. Its inputs are the
+operator's operands, as contiguous tensors, and the symbols that it uses. A frozen operand
+that stays the same is a constant of the region, so that the region packs it, too.
+docs/design/regions.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+import torch.fx
+
+from ..location import location
+from .arguments import Arguments
+from .description import Description, InputSource
+from .inputs import Inputs
+from .symbols import Unsupported, integer, truth
+from .tensors import describe
+
+COND = torch.ops.higher_order.cond
+WHILE = torch.ops.higher_order.while_loop
+SCAN = torch.ops.higher_order.scan
+MAP = torch.ops.higher_order.map_impl
+OPERATORS = (COND, WHILE, SCAN, MAP)
+
+
+class Regions:
+    """The regions of a graph and of its regions, by number. A region has a lower number
+    than those inside of it."""
+
+    def __init__(self) -> None:
+        self.graphs: list[dict[str, Any]] = []
+        self.constants: dict[str, torch.Tensor] = {}
+
+
+class Reader(Protocol):
+    """The reader of the graph around a region."""
+
+    module: torch.fx.GraphModule
+    regions: Regions
+    arguments: Arguments
+    inputs: Inputs
+
+    def read_region(
+        self, body: torch.fx.GraphModule, name: str, sources: Sequence[InputSource]
+    ) -> Description:
+        """Describes a subgraph."""
+
+
+def only_chooses(node: torch.fx.Node) -> bool:
+    """Whether the node is a condition on sizes that only chooses between regions."""
+    if not isinstance(node.meta.get("val"), torch.SymBool | bool):
+        return False
+    return all(user.target is COND or only_chooses(user) for user in node.users)
+
+
+def describe_call(reader: Reader, node: torch.fx.Node) -> dict[str, Any]:
+    """Describes a node that runs regions, and its regions."""
+    values = node.meta["val"]
+    if not all(isinstance(value, torch.Tensor) for value in values):
+        raise Unsupported(f"{node.name} returns what is no tensor")
+    call = _RegionCall(reader, node)
+    args = call.branch() if node.target is COND else call.loop()
+    entry: dict[str, Any] = {
+        "name": node.name,
+        "op": "anabranch::cond" if node.target is COND else "anabranch::loop",
+        "args": args,
+        "results": [describe(value) for value in values],
+        "loc": location(node),
+    }
+    if call.ordered:
+        entry["ordered"] = True
+    return entry
+
+
+class _RegionCall:
+    def __init__(self, reader: Reader, node: torch.fx.Node) -> None:
+        self.reader = reader
+        self.node = node
+        self.ordered = False  # whether a region has calls that keep their order
+
+    def branch(self) -> dict[str, Any]:
+        predicate, holds, fails, operands = self.node.args
+        sources = self._steady(operands)
+        return {
+            "predicate": self._predicate(predicate),
+            "regions": [self._region(fails, sources), self._region(holds, sources)],
+            "arguments": self._passed(operands, sources),
+        }
+
+    def loop(self) -> dict[str, Any]:
+        condition = None
+        carried: Any = ()
+        scanned: Any = ()
+        if self.node.target is WHILE:
+            condition, body, carried, operands = self.node.args
+        elif self.node.target is SCAN:
+            body, carried, scanned, operands = self.node.args
+        else:
+            body, scanned, operands = self.node.args
+        steady = self._steady(operands)
+        first = self._changing(carried)
+        return {
+            "condition": condition and self._region(condition, [*first, *steady]),
+            "trips": None if condition else self._trips(scanned),
+            "body": self._region(body, [*first, *self._changing(scanned), *steady]),
+            "carried": self.reader.arguments.literal(carried),
+            "scanned": self.reader.arguments.literal(scanned),
+            "arguments": self._passed(operands, steady),
+        }
+
+    def _trips(self, scanned: Sequence[Any]) -> dict[str, Any]:
+        return {"expr": integer(scanned[0].meta["val"].shape[0])}
+
+    def _predicate(self, value: Any) -> Any:
+        known = value.meta["val"] if isinstance(value, torch.fx.Node) else value
+        if isinstance(known, torch.SymBool | bool):
+            return {"expr": truth(known)}
+        if known.dtype is not torch.bool:
+            raise Unsupported("a predicate that is no bool")
+        return self.reader.arguments.reference(value)
+
+    # Inputs of regions
+
+    def _changing(self, operands: Sequence[Any]) -> list[InputSource]:
+        """The inputs that get another tensor in each trip."""
+        for operand in operands:
+            if not isinstance(_value(operand), torch.Tensor):
+                raise Unsupported(f"{self.node.name} carries what is no tensor")
+        return [InputSource(operand.name) for operand in operands]
+
+    def _steady(self, operands: Sequence[Any]) -> list[InputSource]:
+        """The inputs that every run of a region gets alike."""
+        inputs = self.reader.inputs
+        frozen = {
+            entry["name"]: entry["constant"]
+            for entry in inputs.entries
+            if "constant" in entry
+        }
+        sources = []
+        for operand in operands:
+            name = getattr(operand, "name", "number")
+            constant = frozen.get(name, "")
+            value = inputs.constants.get(constant)
+            sources.append(InputSource(name, constant=value, outer_constant=constant))
+        return sources
+
+    def _passed(
+        self, operands: Sequence[Any], sources: Sequence[InputSource]
+    ) -> list[Any]:
+        return [
+            self.reader.arguments.literal(operand)
+            for operand, source in zip(operands, sources)
+            if source.constant is None
+        ]
+
+    def _region(self, body: Any, sources: Sequence[InputSource]) -> int:
+        """Describes the subgraph that `body` names, and returns its number."""
+        regions, name = self.reader.regions, self.node.name
+        number = len(regions.graphs)
+        regions.graphs.append({})
+        subgraph = self.reader.module.get_submodule(str(body.target))
+        assert isinstance(subgraph, torch.fx.GraphModule)
+        described = self.reader.read_region(subgraph, f"{name}_{number}", sources)
+        graph = described.graph
+        if graph["mutations"]:
+            raise Unsupported(f"{name} updates an argument")
+        if not all("ref" in output for output in graph["outputs"]):
+            raise Unsupported(f"{name} returns what is no tensor")
+        self.ordered |= any(item.get("ordered", False) for item in graph["nodes"])
+        regions.constants |= described.constants
+        regions.graphs[number] = graph
+        return number
+
+
+def _value(operand: Any) -> Any:
+    return operand.meta.get("val") if isinstance(operand, torch.fx.Node) else operand

@@ -1,0 +1,42 @@
+//===- RegionCall.h - calls that run regions of the program -----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0
+//
+// A region is a module of its own, with a function @main, until the modules of
+// a graph become programs of one package. `anabranch.aten "anabranch::cond"`
+// and `anabranch.aten "anabranch::loop"` name the regions that they run by
+// number.
+
+#ifndef ANABRANCH_IR_REGIONCALL_H
+#define ANABRANCH_IR_REGIONCALL_H
+
+#include "ir/Anabranch.h"
+
+namespace anabranch {
+namespace ir {
+
+/// `predicate`, `regions` (where it is false, where it is true), `arguments`.
+constexpr llvm::StringLiteral branchCallee = "anabranch::cond";
+
+/// `condition` (a region, or none), `trips` (a size, or none), `body`,
+/// `carried`, `scanned`, `arguments`. Results: the carried values, then those
+/// that trips stack.
+constexpr llvm::StringLiteral loopCallee = "anabranch::loop";
+
+/// The unit attribute of a region's module, and of its program.
+constexpr llvm::StringLiteral regionAttr = "anabranch.region";
+
+inline bool isRegionCall(mlir::Operation *op) {
+  auto call = llvm::dyn_cast_or_null<AtenOp>(op);
+  return call &&
+         (call.getCallee() == branchCallee || call.getCallee() == loopCallee);
+}
+
+/// Whether the operation is in the module of a region.
+inline bool isInRegion(mlir::Operation *op) {
+  return op->getParentOp() && op->getParentOp()->hasAttr(regionAttr);
+}
+
+} // namespace ir
+} // namespace anabranch
+
+#endif // ANABRANCH_IR_REGIONCALL_H
