@@ -5,8 +5,8 @@
 
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
-#include "ir/RegionCall.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "schedule/program/RegionCall.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -34,7 +34,7 @@ void Report::addFallbacks(ModuleOp module) {
   };
   llvm::MapVector<StringRef, Entry> entries;
   module.walk([&](ir::AtenOp call) {
-    if (ir::isRegionCall(call))
+    if (schedule::isRegionCall(call))
       return;
     Entry &entry = entries[call.getCallee()];
     if (entry.calls++ == 0)

@@ -66,6 +66,8 @@ def exception(module: torch.fx.GraphModule) -> torch.fx.Node | None:
 
 
 def _is_alike(node: torch.fx.Node) -> bool:
+    if isinstance(node.target, torch._ops.HigherOrderOperator):
+        return False  # its subgraphs may look at sizes
     operands = [n.meta.get("val") for n in node.all_input_nodes]
     results = list(_tensors([node.meta.get("val")]))
     sizes = [size for t in (*_tensors(operands), *results) for size in t.shape]

@@ -6,7 +6,6 @@
 #include "import/graph/NodeReader.h"
 #include "import/graph/OutputReader.h"
 #include "ir/Anabranch.h"
-#include "ir/RegionCall.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -157,7 +156,7 @@ SmallVector<OwningOpRef<ModuleOp>> importWithRegions(llvm::StringRef text,
     if (!modules.back())
       return {};
     if (isRegion)
-      (*modules.back())->setAttr(ir::regionAttr, UnitAttr::get(&context));
+      (*modules.back())->setAttr("anabranch.region", UnitAttr::get(&context));
   }
   return modules;
 }

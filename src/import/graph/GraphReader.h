@@ -20,7 +20,8 @@ mlir::OwningOpRef<mlir::ModuleOp> importGraph(llvm::StringRef json,
                                               const Binding &binding = {});
 
 /// Makes one module of the graph, then one of each of its regions, in the order
-/// of their numbers (ir/RegionCall.h). Returns nothing after a diagnostic.
+/// of their numbers (docs/design/regions.md). Returns nothing after a
+/// diagnostic.
 llvm::SmallVector<mlir::OwningOpRef<mlir::ModuleOp>>
 importWithRegions(llvm::StringRef json, mlir::MLIRContext &context,
                   const Binding &binding = {});

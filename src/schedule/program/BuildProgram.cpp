@@ -7,10 +7,10 @@
 // order of @main. PlanMemory later gives buffers their places in the arena.
 
 #include "ir/PassBase.h"
-#include "ir/RegionCall.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/program/CommandBuilder.h"
 #include "schedule/program/Passes.h"
+#include "schedule/program/RegionCall.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -115,7 +115,7 @@ LogicalResult ProgramBuilder::buildOutput(unsigned number, Value value) {
     if (!scalar)
       return failure();
   } else if (argument && !constantName(main, argument.getArgNumber()) &&
-             !ir::isInRegion(main)) {
+             !isInRegion(main)) {
     kind = "alias";
     input = b.getI64IntegerAttr(buffers.inputNumber(argument.getArgNumber()));
   } else if (value.getDefiningOp<ir::AtenOp>() && ir::memoryNumber(value) < 0 &&
@@ -170,8 +170,8 @@ LogicalResult ProgramBuilder::build() {
       loc, name ? name : b.getStringAttr("main"), b.getI64IntegerAttr(0),
       FlatSymbolRefAttr(), Attribute(), Attribute(), b.getI64IntegerAttr(0),
       ArrayAttr(), ArrayAttr());
-  if (module->hasAttr(ir::regionAttr))
-    program->setAttr(ir::regionAttr, b.getUnitAttr());
+  if (module->hasAttr(regionAttr))
+    program->setAttr(regionAttr, b.getUnitAttr());
   b.setInsertionPointToEnd(&program.getBody().emplaceBlock());
   buildInputs();
   if (buffers.failed() || failed(buildStreams()))

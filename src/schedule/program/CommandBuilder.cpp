@@ -3,11 +3,11 @@
 
 #include "schedule/program/CommandBuilder.h"
 
-#include "ir/RegionCall.h"
 #include "ir/Scope.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/fusion/OpKinds.h"
 #include "schedule/program/InPlace.h"
+#include "schedule/program/RegionCall.h"
 
 using namespace mlir;
 
@@ -149,7 +149,7 @@ Attribute CommandBuilder::argumentOf(ir::AtenOp call, Attribute argument) {
   Value buffer = buffers.of(
       operand, dtypeName(type.getElementType(), call.isUnsigned(operand)));
   if (isFoldedToStrided(call, ref.getIndex()) ||
-      (ir::isRegionCall(call) &&
+      (isRegionCall(call) &&
        buffer.getDefiningOp<ir::BufferOp>().getStridesAttr())) {
     Value kept = buffers.copyOf(buffer, call.getLoc());
     copy(operand, buffer, kept);
@@ -228,7 +228,7 @@ void CommandBuilder::prepareWrites(ir::AtenOp call) {
 /// The buffers of what the operator returns: for each value its number among
 /// the writes, or -1.
 SmallVector<int64_t> CommandBuilder::placeReturned(ir::AtenOp call) {
-  bool isRegion = ir::isRegionCall(call);
+  bool isRegion = isRegionCall(call);
   SmallVector<int64_t> wanted;
   for (OpResult result : ir::returnedValues(call)) {
     // PyTorch may leave a result without readers undefined, such as a
@@ -270,7 +270,7 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
   SmallVector<int64_t> wanted = placeReturned(call);
   if (buffers.failed())
     return failure();
-  if (call.getCallee() == ir::loopCallee)
+  if (call.getCallee() == loopCallee)
     addSpare(call);
   b.setInsertionPointToEnd(&stream.getBody().front());
   auto made = b.create<ir::CallOp>(
@@ -279,7 +279,7 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
       call.getOrderedAttr());
   ir::copyOrder(call, made);
   for (auto [result, number] : llvm::zip(ir::returnedValues(call), wanted))
-    if (number >= 0 && !ir::isRegionCall(call))
+    if (number >= 0 && !isRegionCall(call))
       keepForOthers(result, made.getWrites()[number]);
   for (auto [value, memory] : llvm::zip(ir::newValues(call), made.getWrites()))
     keepForOthers(value, memory);

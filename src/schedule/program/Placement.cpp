@@ -4,10 +4,10 @@
 #include "schedule/program/Placement.h"
 
 #include "ir/Explain.h"
-#include "ir/RegionCall.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/fusion/OpKinds.h"
 #include "schedule/program/InPlace.h"
+#include "schedule/program/RegionCall.h"
 
 using namespace mlir;
 
@@ -42,7 +42,7 @@ static ir::DispatchOp runDispatchOf(Value value) {
 /// strides of an operand, and the program passes contiguous operands where
 /// PyTorch's are often views. Regions write into the memory of their program.
 static bool isHandedOver(func::FuncOp main, unsigned number, Value value) {
-  if (ir::isInRegion(main) || ir::isRegionCall(value.getDefiningOp()))
+  if (isInRegion(main) || isRegionCall(value.getDefiningOp()))
     return false;
   return value.getDefiningOp<ir::AtenOp>() && ir::memoryNumber(value) < 0 &&
          dtypeOfCall(cast<OpResult>(value)) == dtypeOfOutput(main, number) &&
@@ -89,7 +89,7 @@ stridesBeforeReshapes(Value value, DenseI64ArrayAttr strides, Value bytes) {
 
 void Placement::placeOutput(unsigned number, Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
-    if (!constantName(main, argument.getArgNumber()) && !ir::isInRegion(main))
+    if (!constantName(main, argument.getArgNumber()) && !isInRegion(main))
       return; // handed back as it is
   auto strides =
       main.getResultAttrOfType<DenseI64ArrayAttr>(number, "anabranch.strides");

@@ -6,11 +6,11 @@
 #include "anabranch/KernelABI.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
-#include "ir/RegionCall.h"
 #include "ir/WritingCall.h"
 #include "schedule/cost/Work.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/program/KernelTable.h"
+#include "schedule/program/RegionCall.h"
 #include "schedule/serialize/SharePersistent.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -188,12 +188,12 @@ private:
     } else if (auto super = dyn_cast<ir::SuperOp>(command)) {
       action.Set(makeSuper(super));
     } else if (auto call = dyn_cast<ir::CallOp>(command);
-               call && call.getCallee() == ir::branchCallee) {
+               call && call.getCallee() == branchCallee) {
       package::BranchT made;
       if (failed(makeBranch(call, made)))
         return failure();
       action.Set(std::move(made));
-    } else if (call && call.getCallee() == ir::loopCallee) {
+    } else if (call && call.getCallee() == loopCallee) {
       package::LoopT made;
       if (failed(makeLoop(call, made)))
         return failure();
@@ -428,7 +428,7 @@ LogicalResult serializeProgram(ModuleOp module, package::ProgramT &result) {
     auto made = std::make_unique<package::ProgramT>();
     if (failed(Serializer(module, program, *made).run()))
       return failure();
-    if (program->hasAttr(ir::regionAttr)) {
+    if (program->hasAttr(regionAttr)) {
       owner->regions.push_back(std::move(made));
       continue;
     }

@@ -3,9 +3,9 @@
 
 #include "schedule/superkernel/SuperCandidates.h"
 
-#include "ir/RegionCall.h"
 #include "ir/Scope.h"
 #include "schedule/program/Dependencies.h"
+#include "schedule/program/RegionCall.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -88,9 +88,9 @@ private:
       return "its sizes are not known when it is compiled";
     if (auto call = dyn_cast<ir::CallOp>(op)) {
       StringRef name = call.getCallee();
-      if (name == ir::branchCallee)
+      if (name == branchCallee)
         return "torch.cond runs one of two regions";
-      if (name == ir::loopCallee)
+      if (name == loopCallee)
         return "a loop runs a region";
       return (name.contains("::") ? "" : "aten::") + name.str() +
              " runs through PyTorch";

@@ -262,6 +262,12 @@ def random_step(rng: random.Random, depth: int) -> Any:
         zero = torch.zeros((), dtype=torch.int64)
         return while_loop(lambda i, a, b: i < count, body, (zero, left, right))[1:]
 
+    def scanned(function, first, xs):
+        def step(c, x):
+            return function(c, x.unsqueeze(0) + c)
+
+        return torch_scan(step, first, xs, dim=0)[0]
+
     def step(x, y):
         values = [x, y]
         for kind, a, b in steps:
@@ -279,9 +285,7 @@ def random_step(rng: random.Random, depth: int) -> Any:
             elif kind == 4:
                 values.extend(repeat(b % 4, inner[a % 2], left * 1, right * 1))
             else:
-                function = inner[b % 2]
-                scanned = lambda c, x: function(c, x.unsqueeze(0) + c)
-                values.append(torch_scan(scanned, left * 1, right, dim=0)[0])
+                values.append(scanned(inner[b % 2], left * 1, right))
         return values[-1] * 0.5, values[len(values) // 2] + 1
 
     return step

@@ -6,13 +6,13 @@
 // and `anabranch.aten "anabranch::loop"` name the regions that they run by
 // number.
 
-#ifndef ANABRANCH_IR_REGIONCALL_H
-#define ANABRANCH_IR_REGIONCALL_H
+#ifndef ANABRANCH_SCHEDULE_PROGRAM_REGIONCALL_H
+#define ANABRANCH_SCHEDULE_PROGRAM_REGIONCALL_H
 
 #include "ir/Anabranch.h"
 
 namespace anabranch {
-namespace ir {
+namespace schedule {
 
 /// `predicate`, `regions` (where it is false, where it is true), `arguments`.
 constexpr llvm::StringLiteral branchCallee = "anabranch::cond";
@@ -26,7 +26,7 @@ constexpr llvm::StringLiteral loopCallee = "anabranch::loop";
 constexpr llvm::StringLiteral regionAttr = "anabranch.region";
 
 inline bool isRegionCall(mlir::Operation *op) {
-  auto call = llvm::dyn_cast_or_null<AtenOp>(op);
+  auto call = llvm::dyn_cast_or_null<ir::AtenOp>(op);
   return call &&
          (call.getCallee() == branchCallee || call.getCallee() == loopCallee);
 }
@@ -36,7 +36,7 @@ inline bool isInRegion(mlir::Operation *op) {
   return op->getParentOp() && op->getParentOp()->hasAttr(regionAttr);
 }
 
-} // namespace ir
+} // namespace schedule
 } // namespace anabranch
 
-#endif // ANABRANCH_IR_REGIONCALL_H
+#endif // ANABRANCH_SCHEDULE_PROGRAM_REGIONCALL_H
