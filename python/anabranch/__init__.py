@@ -57,6 +57,7 @@ if _TYPE_CHECKING:
     from .marks.scope import limit_cores, record, stream, wait, wait_event
     from .marks.super_kernel import super_kernel
     from .method_cache.cached_method import cache_compile
+    from .packages.refreshing import refresh
     from .report import counters, last_report
     from .trace.profiler import Trace, profile
 
@@ -78,6 +79,7 @@ __all__ = [
     "metrics",
     "profile",
     "record",
+    "refresh",
     "set_gears",
     "stream",
     "super_kernel",
@@ -98,6 +100,7 @@ _HOMES = {
     "marks.scope": ("limit_cores", "record", "stream", "wait", "wait_event"),
     "marks.super_kernel": ("super_kernel",),
     "method_cache.cached_method": ("cache_compile",),
+    "packages.refreshing": ("refresh",),
     "report": ("counters", "last_report"),
     "trace.profiler": ("Trace", "profile"),
 }

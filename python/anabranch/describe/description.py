@@ -54,6 +54,8 @@ class Description:
     owners: dict[str, weakref.ref[torch.Tensor]] = dataclasses.field(
         default_factory=dict
     )
+    # Hashes of the values of constants, by their names, once a key was made of them.
+    hashes: dict[str, str] = dataclasses.field(default_factory=dict)
     # The blockings of products that tuning found, by the keys of their kernels.
     blockings: dict[str, str] = dataclasses.field(default_factory=dict)
     # Positions of arguments that a collective of another graph may still be writing.

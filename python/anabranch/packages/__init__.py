@@ -8,6 +8,8 @@ cache           the compile cache: keys, entries and limits
 handed_over     packages in the bytes of torch.compiler.save_cache_artifacts
 kernel_library  packages for exact shapes, which processes and models share
 frozen          follows frozen weights that their owner changes
+refill          packages for new values of frozen weights
+refreshing      anabranch.refresh
 optimizers      makes steps of fused optimizers visible to `frozen`
 donors          finds an executable whose packed weights another one can use
 tuning          finds and keeps blockings of products

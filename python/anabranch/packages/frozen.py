@@ -2,19 +2,20 @@
 
 The executable holds the tensors weakly. Before each call it compares their versions and
 addresses (python/bindings/calls/FrozenWeights.h). If a tensor was written or replaced,
-the weights are packed again, or `freeze="strict"` makes it an error. docs/limits.md
+the weights are packed again, or `freeze="strict"` makes it an error. docs/weights.md
 says which writes cannot be seen."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
 
 import torch
 
-from .. import _C
+from .. import _C, scratch
 from ..config import Config
 from ..describe.description import Description
 from ..describe.ranges import with_ranges
@@ -23,6 +24,8 @@ from ..report import count, log, say
 from ..shapes.gears import Binding
 from . import cache, package
 from .optimizers import count_fused_steps
+from .refill import Refill
+from .refreshing import Packed, hash_value
 
 # Calls with changed weights, one after another, until a warning says that freezing
 # costs more than it saves.
@@ -64,19 +67,27 @@ class Follower:
         config: Config,
         bindings: Sequence[Binding],
         weights: _C.FrozenWeights,
+        refill: Refill | None,
     ) -> None:
         """`weights`: the result of `note`, called before the executable was made."""
         self.executable = weakref.ref(executable)
+        self.refill = refill
         self.config = config
         self.bindings = bindings
         self.weights = weights
         self.names = list(described.owners)
         own = {n: v for n, v in described.constants.items() if n not in self.names}
-        self.described = dataclasses.replace(described, constants=own)
+        self.described = dataclasses.replace(described, constants=own, hashes={})
         # Called after programs with the old weights were removed.
         self.forget: Callable[[], object] = lambda: None
         self.changes = 0
         self.lock = threading.Lock()
+        hashes = [
+            described.hashes.get(n) or hash_value(described.constants[n])
+            for n in self.names
+        ]
+        tensors = [tensor for tensor in weights.tensors() if tensor is not None]
+        self.packed = Packed(tensors, hashes, self.pack_again)
         executable.follow(weights, self)
 
     def __call__(self) -> None:
@@ -92,15 +103,34 @@ class Follower:
             raise FrozenWeightError(
                 f"{_list(changed)} changed, and freeze='strict' forbids it"
             )
+        self._pack()
+        self._say(changed)
+
+    def pack_again(self) -> None:
+        """Packs the present values, whatever the versions say."""
+        with self.lock:
+            self._pack()
+
+    def _pack(self) -> None:
+        if (executable := self.executable()) is None:
+            return
         described, weights = self.current()
-        made = package.rebuild(described, self.config, self.bindings)
-        executable = self.executable()
-        assert executable is not None  # a call of the executable holds it
-        executable.adopt(made, weights)
+        values = [described.constants[name] for name in self.names]
+        self.packed.hashes = list(map(hash_value, values))
+        executable.adopt(self._remade(described), weights)
         self.weights = weights
         self.forget()
         count(repacked=1)
-        self._say(changed)
+
+    def _remade(self, described: Description) -> _C.Executable:
+        """The program with the constants of `described`."""
+        known = self.described.graph["inputs"]
+        if self.refill is None or described.graph["inputs"] != known:
+            return package.rebuild(described, self.config, self.bindings)
+        with scratch.folder() as folder:
+            path = os.path.join(folder, "package")
+            self.refill.write(described.constants, path)
+            return package.load(path, described, self.config, check_hashes=False)
 
     def current(self) -> tuple[Description, _C.FrozenWeights]:
         """The graph with the current values of the tensors. FrozenWeightError: a tensor
@@ -139,7 +169,7 @@ class Follower:
             cache.warn_once(
                 f"frozen {name}",
                 f"frozen weights changed {self.changes} times, and each time the graph"
-                f" was compiled again ({_list(changed)}). Weights that change are"
+                f" was packed again ({_list(changed)}). Weights that change are"
                 " faster without freeze=True",
             )
 
@@ -150,12 +180,14 @@ def follow(
     config: Config,
     bindings: Sequence[Binding],
     weights: _C.FrozenWeights | None,
+    refill: Refill | None = None,
 ) -> Follower | None:
     """Makes calls of the executable follow changed weights. None: it has no frozen
-    weights."""
+    weights. `refill` has the files of its package; without them, new values take a
+    compilation."""
     if weights is None:
         return None
-    return Follower(executable, described, config, bindings, weights)
+    return Follower(executable, described, config, bindings, weights, refill)
 
 
 def _list(labels: Sequence[str]) -> str:

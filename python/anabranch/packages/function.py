@@ -14,6 +14,7 @@ from ..describe.views import restore
 from ..shapes import tiers
 from ..shapes.gears import Binding
 from . import frozen, package, tuning
+from .refill import Refill
 
 Call = Callable[[list[Any]], Sequence[Any]]
 
@@ -33,10 +34,20 @@ def build(
     to stop early. `on_package` as of `package.build`."""
     weights = frozen.note(described)
     tuning.choose_blockings(described, config, bindings)
-    executable = package.build(described, config, bindings, on_package)
+    refill: Refill | None = None
+
+    def found(folder: str, report: dict[str, Any]) -> None:
+        nonlocal refill
+        if weights is not None:
+            refill = Refill(folder, described.owners)
+        if on_package is not None:
+            on_package(folder, report)
+
+    executable = package.build(described, config, bindings, found)
     if executable is None:
         return None
-    return Built(executable, start(executable, described, config, bindings, weights))
+    call = start(executable, described, config, bindings, weights, refill)
+    return Built(executable, call)
 
 
 def start(
@@ -45,10 +56,11 @@ def start(
     config: Config,
     bindings: Sequence[Binding],
     weights: _C.FrozenWeights | None,
+    refill: Refill | None,
 ) -> Call:
     """The function of an executable. `weights`: the result of `frozen.note`, called
-    before the values of the weights were read."""
-    follower = frozen.follow(executable, described, config, bindings, weights)
+    before the values of the weights were read. `refill` has the files of its package."""
+    follower = frozen.follow(executable, described, config, bindings, weights, refill)
     if config.shapes == "tiered" and not bindings and _may_return(described):
         tiers.attach(executable, described, config, package.specialise, follower)
     call: Call = executable

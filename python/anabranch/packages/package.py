@@ -134,7 +134,9 @@ def cache_key(
     # The blockings that tuning found count as an option of their own.
     for name in (*cache.WATCHING, "tune", "tune_seconds"):
         del options["config"][name]
-    return [graph, cache.constants_key(_constants(described)), options]
+    constants = cache.constants_key(_constants(described))
+    described.hashes = {name: known for name, _, _, known in constants}
+    return [graph, constants, options]
 
 
 def _constants(described: Description) -> list[tuple[str, str, Any]]:

@@ -18,6 +18,7 @@ from ..config import Config, environment
 from ..describe.description import Description
 from ..packages import frozen, function, package
 from ..packages.function import Call
+from ..packages.refill import Refill
 from ..report import count
 from ..shapes.gears import Binding
 from .weights import ForEachModel, Weight, hash_of, kind_of
@@ -60,8 +61,11 @@ class Program:
             path = os.path.join(folder, "package")
             _write(self.files, path)
             executable = package.load(path, described, config, check_hashes=False)
+            refill = None if weights is None else Refill(path, described.owners)
         count(graphs=1, loaded=1)
-        return function.start(executable, described, config, self.bindings, weights)
+        return function.start(
+            executable, described, config, self.bindings, weights, refill
+        )
 
     def _settings(self) -> Config:
         """The options of the graph; the environment of this process wins."""
@@ -106,4 +110,4 @@ def frozen_weights(
 def portable(described: Description) -> Description:
     """The description without the values of frozen weights."""
     own = {n: v for n, v in described.constants.items() if n not in described.owners}
-    return dataclasses.replace(described, constants=own, owners={})
+    return dataclasses.replace(described, constants=own, owners={}, hashes={})

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import functools
 import types
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from ... import _C, collector
 from ...packages.optimizers import count_fused_steps
+from ...packages.refreshing import Packed
 from ..lookup.comparisons import Comparisons, compare_arguments
 from ..recording import Changed, Recording
 from ..source import look_up
@@ -89,16 +93,39 @@ class Replay:
         constants = self.recording.calling.constants
         if frozen := [arguments[index] for index, _ in constants]:
             count_fused_steps()
-            refuse = functools.partial(_refuse_changes, self.freeze)
-            self.executable.follow(_C.FrozenWeights(frozen), refuse)
+            _follow(self.executable, frozen, constants, self.freeze, self.method)
         compare_arguments(self.recording, arguments, self.strict)
         if self.noticed is not None:
             self.noticed(arguments)
 
 
-def _refuse_changes(freeze: bool | str) -> None:
+def _follow(
+    executable: _C.Executable,
+    tensors: Sequence[torch.Tensor],
+    constants: Sequence[tuple[int, str]],
+    freeze: bool | str,
+    method: types.MethodType,
+) -> None:
+    """Has calls of the executable look for changes of these frozen weights of a method's
+    module. `constants` has the hash of each."""
+
+    held = weakref.ref(executable)
+
+    def has_changed() -> None:
+        """Lets the next call find a change, whatever versions say: its tensor is gone."""
+        if (alive := held()) is not None:
+            alive.follow(_C.FrozenWeights([torch.empty(1)]), refuse)
+
+    hashes = [known for _, known in constants]
+    packed = Packed(tensors, hashes, has_changed, method.__self__)
+    refuse = functools.partial(_refuse_changes, freeze, packed)
+    executable.follow(_C.FrozenWeights(tensors), refuse)
+
+
+def _refuse_changes(freeze: bool | str, _packed: Packed) -> None:
     """Runs before a call that finds frozen weights changed: raises Changed, or
-    FrozenWeightError where `freeze` is "strict"."""
+    FrozenWeightError where `freeze` is "strict". The executable holds it, and so what
+    `refresh` knows of the weights."""
     if freeze != "strict":
         raise Changed("frozen weights changed")
     from ...errors import FrozenWeightError  # imports Dynamo
