@@ -87,24 +87,8 @@ def anabranch(
         gears.check(found, settings.gears_pad)
         gears.combine(found, settings.gears_merge)
         gears.guard(module, example_inputs, found, settings.gears_pad)
-    compile_one = functools.partial(compile_graph, config=settings, geared=found)
-
-    def compile_all() -> Callable[..., Any]:
-        return aot(
-            module,
-            example_inputs,
-            compile_one,
-            settings.freeze,
-            decompositions,
-            watch=settings.watch and settings.shapes != "tiered" and not found,
-            key="" if decompositions else _key(settings, found),
-        )
-
     with small_sizes.noting() as symbols:
-        if purity.may_write(module, example_inputs):
-            call = sharing.watch(module, example_inputs, compile_all, settings.explain)
-        else:
-            call = compile_all()
+        call = _traced(module, example_inputs, settings, decompositions, found)
     quiet_code.begin()
     call = number_arguments.as_traced(call, module, example_inputs)
     if symbols:
@@ -113,6 +97,32 @@ def anabranch(
         )
         call = small_sizes.serve(call, module, symbols, again)
     return artefacts.with_artefact(call, module, settings.explain)
+
+
+def _traced(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    config: Config,
+    decompositions: Mapping[Any, Callable[..., Any]] | None,
+    geared: Sequence[gears.GearDim],
+) -> Callable[..., Any]:
+    """The compiled function of a Dynamo graph."""
+    compile_one = functools.partial(compile_graph, config=config, geared=geared)
+
+    def compile_all() -> Callable[..., Any]:
+        return aot(
+            module,
+            example_inputs,
+            compile_one,
+            config.freeze,
+            decompositions,
+            watch=config.watch and config.shapes != "tiered" and not geared,
+            key="" if decompositions else _key(config, geared),
+        )
+
+    if purity.may_write(module, example_inputs):
+        return sharing.watch(module, example_inputs, compile_all, config.explain)
+    return compile_all()
 
 
 def _key(config: Config, geared: Sequence[gears.GearDim]) -> str:

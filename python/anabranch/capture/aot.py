@@ -140,28 +140,7 @@ def aot(
     if freeze and not training and not saves:
         constants.guard(module, sources.arguments)
 
-    def forward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
-        inlining.inline(graph)
-        storage_offsets.mend_slices(graph.graph)
-        check_views(graph.graph.nodes)
-        check_places(graph.graph.nodes)
-        # The trace ends here: constants are real tensors, so no tracing mode may
-        # intercept operators on them.
-        with _disable_current_modes(), saving.switched(saves):
-            return compile_graph(graph, inputs, graph_sources(graph, sources))
-
-    def compile_backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
-        inlining.inline(graph)
-        with _disable_current_modes(), saving.switched(saves):
-            if (operator := misdescribed_operator(graph)) is not None:
-                reason = f"PyTorch traces wrong shapes for {operator} of bf16"
-                record_eager("graph", reason, explain=False)
-                return run_eagerly(graph)
-            return compile_graph(graph, inputs, graph_sources(graph, InputSources()))
-
-    def backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
-        return _untraced(_untraced(compile_backward)(graph, inputs))
-
+    forward, backward = _compilers(compile_graph, sources, saves)
     table = decompositions() | dict(more_decompositions or {})
     trace = functools.partial(_trace, module, example_inputs, table)
 
@@ -187,6 +166,37 @@ def aot(
             watching.refuse(f"PyTorch runs it: {reason}")
         record_eager("graph", str(reason), explain=False)
         return module.forward
+
+
+def _compilers(
+    compile_graph: GraphCompiler, sources: InputSources, saves: bool
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The compilers of forward and of backward graphs, as AOTAutograd calls them. They
+    return artefacts if PyTorch `saves` the graphs."""
+
+    def forward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        inlining.inline(graph)
+        storage_offsets.mend_slices(graph.graph)
+        check_views(graph.graph.nodes)
+        check_places(graph.graph.nodes)
+        # The trace ends here: constants are real tensors, so no tracing mode may
+        # intercept operators on them.
+        with _disable_current_modes(), saving.switched(saves):
+            return compile_graph(graph, inputs, graph_sources(graph, sources))
+
+    def compile_backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        inlining.inline(graph)
+        with _disable_current_modes(), saving.switched(saves):
+            if (operator := misdescribed_operator(graph)) is not None:
+                reason = f"PyTorch traces wrong shapes for {operator} of bf16"
+                record_eager("graph", reason, explain=False)
+                return run_eagerly(graph)
+            return compile_graph(graph, inputs, graph_sources(graph, InputSources()))
+
+    def backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        return _untraced(_untraced(compile_backward)(graph, inputs))
+
+    return forward, backward
 
 
 def _move_weights(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> None:

@@ -18,7 +18,7 @@ from .symbol_table import SMALLEST_SYMBOLIC
 # sums and products of them.
 _ALIKE = frozenset(
     {
-        *("alias", "clone", "contiguous", "copy", "copy_", "detach", "_to_copy", "to"),
+        *("alias", "clone", "contiguous", "copy", "detach", "_to_copy", "to"),
         *("lift_fresh", "lift_fresh_copy", "view", "view_copy", "_unsafe_view"),
         *("reshape", "_reshape_alias", "permute", "transpose", "t", "unsqueeze"),
         *("cat", "stack", "flip", "repeat", "tril", "triu"),
@@ -87,7 +87,7 @@ def _is_alike(node: torch.fx.Node) -> bool:
 def _follows_rule(
     node: torch.fx.Node, target: torch._ops.OpOverload, results: list[torch.Tensor]
 ) -> bool:
-    name = target._opname
+    name = target._opname.removesuffix("_")  # an operator that writes is like another
     operands = list(_tensors(n.meta.get("val") for n in node.all_input_nodes))
     if name in _ALIKE:
         return True
