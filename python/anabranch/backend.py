@@ -15,7 +15,6 @@ from torch._guards import TracingContext
 
 from . import _C, purity
 from .capture import (
-    artefacts,
     number_arguments,
     observer,
     quiet_code,
@@ -41,7 +40,7 @@ from .marks.super_kernel import check_parts
 from .packages import cache, function
 from .report import record_eager, record_parts, say
 from .saved import graph as saved_graph
-from .saved import saving
+from .saved import keys, saving
 from .saved.program import read_files
 from .shapes import gears, small_sizes, unit_sizes
 
@@ -81,7 +80,7 @@ def anabranch(
         if (watching := observer.current()) is not None:
             watching.refuse(f"PyTorch runs it: {reason}")
         record_eager("graph", reason, settings.explain)
-        return artefacts.with_artefact(module.forward, module, settings.explain)
+        return keys.with_artefact(module.forward, module, settings.explain)
     found = gears.find(module, example_inputs)
     if found:
         gears.check(found, settings.gears_pad)
@@ -96,7 +95,7 @@ def anabranch(
             anabranch, config=settings, decompositions=decompositions
         )
         call = small_sizes.serve(call, module, symbols, again)
-    return artefacts.with_artefact(call, module, settings.explain)
+    return keys.with_artefact(call, module, settings.explain)
 
 
 def _traced(

@@ -22,7 +22,6 @@ storage_offsets     has a trace know where tensors begin in their memory
 sharing             compares how the arguments of calls share memory
 partition           cuts a graph around operators that have no description
 eager_graph         runs graphs in PyTorch
-artefacts           lets AOTAutograd save what it compiles, and find it again
 observer            lets `cache_compile` follow a compilation
 quiet_code          removes from Dynamo's code what measures Dynamo
 """

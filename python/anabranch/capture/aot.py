@@ -23,10 +23,9 @@ from ..describe.description import InputSource
 from ..describe.storages import check_places
 from ..describe.written import Misplaced, check_views
 from ..report import record_eager
-from ..saved import saving
+from ..saved import keys, saving
 from ..shapes import small_sizes
 from . import (
-    artefacts,
     constants,
     identity,
     inlining,
@@ -34,6 +33,7 @@ from . import (
     kept_whole,
     observer,
     quantized_values,
+    sharing,
     storage_offsets,
     transformer_layers,
     weight_only,
@@ -136,7 +136,7 @@ def aot(
             bool(freeze) and not training,
             watch and not training,
         )
-    saves = saving.is_asked() and artefacts.can_be_saved(module, example_inputs)
+    saves = saving.is_asked() and _can_be_saved(module, example_inputs)
     if freeze and not training and not saves:
         constants.guard(module, sources.arguments)
 
@@ -156,7 +156,7 @@ def aot(
         return traced
 
     try:
-        with artefacts.keyed(saves, key, module, sources):
+        with keys.keyed(saves, key, module, sources):
             if training:
                 return trace(forward, backward)
             with whole_composites(more_whole):
@@ -166,6 +166,14 @@ def aot(
             watching.refuse(f"PyTorch runs it: {reason}")
         record_eager("graph", str(reason), explain=False)
         return module.forward
+
+
+def _can_be_saved(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
+    """Whether PyTorch may save a Dynamo graph. A graph that writes in place holds for
+    the memory that its arguments share, which no artefact can compare."""
+    return observer.current() is None and not (
+        purity.may_write(module, example_inputs) and sharing.suspicious(example_inputs)
+    )
 
 
 def _compilers(
@@ -287,7 +295,7 @@ def _trace(
     backward: Callable[..., Any] | None = None,
     **how: Any,
 ) -> Callable[..., Any]:
-    forward = artefacts.compiler(forward)
+    forward = keys.compiler(forward)
     with interpolation.in_traces(), storage_offsets.kept(module, example_inputs):
         return aot_module_simplified(
             module,

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -18,24 +18,18 @@ from torch._dynamo.aot_compile_types import GraphModuleSerializableCallable
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._inductor.output_code import OutputCode
 
-from .. import _C, purity
+from .. import _C
+from ..describe.description import InputSource
 from ..report import record_eager
-from ..saved import saving
-from . import observer, sharing
-from .input_sources import InputSources
-
-
-def can_be_saved(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
-    """Whether PyTorch may save a Dynamo graph. A graph that writes in place holds for
-    the memory that its arguments share, which no artefact can compare."""
-    return observer.current() is None and not (
-        purity.may_write(module, example_inputs) and sharing.suspicious(example_inputs)
-    )
+from . import saving
 
 
 @contextlib.contextmanager
 def keyed(
-    saves: bool, key: str, module: torch.fx.GraphModule, sources: InputSources
+    saves: bool,
+    key: str,
+    module: torch.fx.GraphModule,
+    sources: Iterable[InputSource],
 ) -> Iterator[None]:
     """Inside the block, AOTAutograd saves what it compiles under `key` and all that its
     own key leaves out; or it saves nothing."""
