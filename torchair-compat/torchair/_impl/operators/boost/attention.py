@@ -13,6 +13,7 @@ from torch import Tensor
 from ..attention.fused_infer import attend
 from ..checks import INTEGERS, check, check_dtype, reads_values
 from ..definition import atb_operator
+from ..quantisation.rows import group_of_rows
 from ..schema import Written
 
 _CAUSAL = 3  # sparse_mode: the last row and the last key of a sequence are one token
@@ -242,7 +243,7 @@ def _npu_flash_attention(
     table = _mask_matrix(name, mask)
     ends = seq_len.to(torch.int64).cumsum(0)
     numbers = torch.arange(query.shape[0], device=query.device)
-    sequence = torch.searchsorted(ends, numbers, right=True)
+    sequence = group_of_rows(ends, query.shape[0])
     starts = torch.cat([ends.new_zeros(1), ends])[sequence.clamp(max=ends.shape[0])]
     place = (numbers - starts).clamp(0, max(table.shape[0] - 1, 0))
     _check_covered(name, table, seq_len)

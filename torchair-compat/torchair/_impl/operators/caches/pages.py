@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..checks import INTEGERS, check, check_dtype, check_shape
 from ..definition import npu_operator
+from ..quantisation.rows import group_of_rows
 from ..schema import Written
 from .paged import CACHED, compressed, write_states
 
@@ -94,7 +95,7 @@ def _gather(
     ends = lens.to(torch.int64)[1:] if is_sums else lens.to(torch.int64).cumsum(0)
     starts = torch.cat([ends.new_zeros(1), ends[:-1]])
     numbers = torch.arange(rows.shape[0], device=rows.device)
-    sequence = torch.searchsorted(ends, numbers, right=True)
+    sequence = group_of_rows(ends, rows.shape[0])
     inside = sequence < batch
     sequence = sequence.clamp(max=batch - 1)
     place = numbers - starts[sequence]

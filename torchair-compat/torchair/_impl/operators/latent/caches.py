@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from ..checks import check, check_dtype, check_shape
+from ..quantisation.bytes import to_bytes
+from ..quantisation.rows import group_of_rows
 from .products import stored_as, tiles
 from .rope_cache import slots_of_pages, write_slots
 
@@ -65,8 +67,7 @@ class Caches:
         made = tiles(own, kind, self.tile, self.alpha)
         assert made.scales is not None
         parts = made.values, rotated.to(self.kind), made.scales
-        whole = [part.contiguous().view(torch.int8) for part in parts]
-        return torch.cat(whole, -1).view(kind)
+        return torch.cat([to_bytes(part) for part in parts], -1).view(kind)
 
     def _write(
         self, what: str, cache: Tensor, rows: Tensor, tokens: tuple[int, ...]
@@ -107,7 +108,7 @@ class Caches:
         starts = torch.cat([ends.new_zeros(1), ends[:-1]])
         pages = (ends - starts + size - 1) // size
         numbers = torch.arange(tokens[0], device=index.device)
-        sequence = torch.searchsorted(ends, numbers, right=True)
+        sequence = group_of_rows(ends, tokens[0])
         inside = sequence < ends.shape[0]
         sequence = sequence.clamp(max=ends.shape[0] - 1)
         place = numbers - starts[sequence]

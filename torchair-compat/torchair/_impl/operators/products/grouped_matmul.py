@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..checks import check, reads_values
 from ..definition import npu_function
+from ..quantisation.rows import group_of_rows
 from .group_products import NAME, GroupProducts
 
 _MOST = 128  # the most tensors of a list
@@ -263,8 +264,7 @@ def _rows_of_tensor(
         numbers = range(len(products)) if groups is None else groups.tolist()
         return _joined(x, _slices(x, products, tokens, ends, numbers))
     # In a graph the sizes are data: each group multiplies all rows and keeps its own.
-    rows = torch.arange(x.shape[0], device=x.device)
-    place = torch.bucketize(rows, sizes.cumsum(0), right=True)
+    place = group_of_rows(sizes.cumsum(0), x.shape[0])
     if groups is not None:
         behind = torch.full_like(groups[:1], len(products))
         place = torch.cat([groups, behind])[place]
@@ -322,7 +322,7 @@ def _columns(
         return torch.stack([(a[:, s] @ w[s]).to(products.result) for s in slices])
     ends = group_list.to(torch.int64)
     ends = ends.cumsum(0) if kind == 1 else ends
-    place = torch.bucketize(torch.arange(w.shape[0], device=w.device), ends, right=True)
+    place = group_of_rows(ends, w.shape[0])
     parts = []
     for number in range(group_list.shape[0]):
         own = place == number

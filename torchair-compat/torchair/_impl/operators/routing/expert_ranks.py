@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..checks import check
+from ..quantisation.rows import group_of_rows
 
 __all__ = ["ExpertRanks"]
 
@@ -152,7 +153,7 @@ class ExpertRanks:
         # the place in the block of a rank, for an expert
         before = sizes.cumsum(0) - sizes
         numbers = torch.arange(self.rows, device=ends.device)
-        segment = torch.searchsorted(ends, numbers, right=True)
+        segment = group_of_rows(ends, self.rows)
         inside = segment < ends.shape[0]
         segment = segment.clamp(max=ends.shape[0] - 1)
         line = numbers - (ends - sizes.reshape(-1))[segment]

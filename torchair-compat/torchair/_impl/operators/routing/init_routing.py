@@ -217,10 +217,9 @@ def _rows(
 def _sizes(experts: Tensor, first: int, end: int, kind: int, expert_num: int) -> Tensor:
     """The ends, numbers, or pairs of expert and number, from sorted experts."""
     numbers = torch.arange(first, end, device=experts.device)
-    behind = torch.searchsorted(experts, numbers, right=True)
     if kind == 0:
-        return behind
-    counts = behind - torch.searchsorted(experts, numbers)
+        return (experts.unsqueeze(-1) <= numbers).sum(0)
+    counts = (experts.unsqueeze(-1) == numbers).sum(0)
     if kind == 1:
         return counts
     order = torch.sort((counts == 0).to(torch.int8), stable=True).indices

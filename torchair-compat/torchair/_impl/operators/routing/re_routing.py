@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..checks import FLOATS, INTEGERS, check, check_dtype, check_shape, reads_values
 from ..definition import npu_operator
+from ..quantisation.rows import group_of_rows
 from ..schema import Reserved
 
 
@@ -69,7 +70,6 @@ def _rows_by_expert(counts: Tensor, rows: int) -> Tensor:
     ends = sizes.t().reshape(-1).cumsum(0)
     begins = ends - sizes.t().reshape(-1)
     numbers = torch.arange(rows, device=counts.device)
-    part = torch.searchsorted(ends, numbers, right=True)
-    part = part.clamp(max=sizes.numel() - 1)
+    part = group_of_rows(ends, rows).clamp(max=sizes.numel() - 1)
     first = firsts[part % ranks, part // ranks]
     return (first + numbers - begins[part]).clamp(0, max(rows - 1, 0))

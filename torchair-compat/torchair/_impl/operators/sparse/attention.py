@@ -14,6 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from ..checks import FLOATS, check, check_dtype, check_shape, reads_values
 from ..definition import npu_operator
+from ..quantisation.bytes import from_bytes
 from ..schema import Reserved
 from .sequences import FOREVER, Sequences, check_masks
 
@@ -228,7 +229,7 @@ class _Tiles(NamedTuple):
 
     def _viewed(self, rows: Tensor, start: int, kind: torch.dtype) -> Tensor:
         """The bytes from `start` on, as elements of another dtype."""
-        return rows[..., start:].contiguous().view(kind)
+        return from_bytes(rows[..., start:], kind)
 
 
 class _Choice(NamedTuple):

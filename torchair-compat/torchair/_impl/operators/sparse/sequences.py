@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..checks import INTEGERS, check, check_dtype, check_shape, reads_values
+from ..quantisation.rows import group_of_rows
 
 __all__ = ["FOREVER", "Sequences", "check_masks"]
 
@@ -187,7 +188,7 @@ def _rows(
     sizes, starts = _sizes(name, what, lengths, layout, query.shape[0])
     numbers = torch.arange(query.shape[0], device=query.device)
     ends = starts + sizes
-    sequence = torch.searchsorted(ends, numbers, right=True)
+    sequence = group_of_rows(ends, query.shape[0])
     live = sequence < ends.shape[0]
     sequence = sequence.clamp(max=ends.shape[0] - 1)
     return sequence, numbers - starts[sequence], live, sizes[sequence]
