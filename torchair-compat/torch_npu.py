@@ -9,6 +9,7 @@ from anabranch.extension import hide_frames as _hide_frames
 from torchair._impl.device import contrib, distributed, profiler, testing
 from torchair._impl.device.install import install as _install
 from torchair._impl.operators import published as _published
+from torchair._impl.operators.element_types import ELEMENT_NUMBERS as _ELEMENT_NUMBERS
 from torchair._impl.operators.memory.formats import Format
 from torchair._impl.operators.published import *
 
@@ -25,9 +26,12 @@ __all__ = [
     "testing",
 ]
 __all__ += _published.__all__
+__all__ += list(_ELEMENT_NUMBERS)
 __version__ = "0.1.0"
 
 npu, dynamo = _install()
+# Numbers of dtypes that PyTorch does not have.
+globals().update(_ELEMENT_NUMBERS)
 # Scripts call operators with an underscore by these names too.
 globals().update(
     {

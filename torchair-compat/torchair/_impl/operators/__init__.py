@@ -6,6 +6,7 @@ A folder of this wing needs no list of its own.
 definition     defines operators: @npu_operator
 schema         the schema of an operator, from the signature of its function
 checks         checks of arguments, and the texts of their errors
+element_types  the numbers by which operators name dtypes
 published      all operators (generated)
 activations/   activations and gates
 attention/     attention of prompts and new tokens, and for training code
@@ -14,10 +15,11 @@ caches/        writes into caches, reads their pages
 delta/         gated delta rules
 latent/        the steps before latent attention
 memory/        formats of memory, and operators with an effect instead of a result
-norms/         RMS norms, and operators that are joined to one
+norms/         norms, and operators that are joined to one
 positions/     rotary embeddings
-products/      products of integers, of few-bit weights, and of groups
+products/      products of integers, of small floats, of few-bit weights, and of groups
 quantisation/  quantises activations, dequantises sums of integers
 routing/       experts: chooses them, orders rows by them, sends rows to their ranks
+sampling/      filters logits, and chooses tokens
 sparse/        chooses few keys, and attends to them alone
 """

@@ -1,7 +1,9 @@
 """All operators of torch_npu. scripts/npu_operators.py writes this file."""
 
+from .activations.gates import npu_clipped_swiglu, npu_geglu
 from .activations.gelu import npu_fast_gelu, npu_gelu
 from .activations.swiglu import npu_swiglu
+from .activations.swiglu_mx import npu_swiglu_mx_quant
 from .attention import dropout  # noqa: F401
 from .attention.flash import npu_incre_flash_attention, npu_prompt_flash_attention
 from .attention.fused_infer import (
@@ -48,12 +50,25 @@ from .latent.rope_cache import (
 )
 from .memory.effects import npu_prefetch, save_npugraph_tensor
 from .memory.formats import get_npu_format, npu_format_cast, npu_format_cast_
+from .norms.layer_norm import (
+    npu_add_layer_norm,
+    npu_deep_norm,
+    npu_group_norm_silu,
+    npu_group_norm_swish,
+    npu_layer_norm_eval,
+)
 from .norms.rms_norm import (
     npu_add_rms_norm,
     npu_add_rms_norm_cast,
     npu_add_rms_norm_dynamic_quant,
     npu_add_rms_norm_quant,
     npu_rms_norm,
+)
+from .norms.rms_norm_quant import (
+    npu_add_rms_norm_dynamic_mx_quant,
+    npu_gemma_rms_norm,
+    npu_rms_norm_dynamic_mx_quant,
+    npu_rms_norm_quant,
 )
 from .positions.rotary import (
     npu_apply_rotary_pos_emb,
@@ -69,13 +84,24 @@ from .products.grouped_quant import (
     npu_quant_grouped_matmul_dequant,
 )
 from .products.quant_matmul import npu_quant_matmul, npu_trans_quant_param
+from .products.small_products import (
+    npu_dual_level_quant_matmul,
+    npu_transpose_quant_batchmatmul,
+)
 from .products.weights import (
     npu_convert_weight_to_int4pack,
     npu_transpose_batchmatmul,
     npu_weight_quant_batchmatmul,
 )
+from .quantisation.block_quant import npu_dynamic_block_quant, npu_kronecker_quant
+from .quantisation.casts import npu_dtype_cast, npu_dtype_cast_
+from .quantisation.clip_quant import (
+    npu_dequant_swiglu_clamp_quant,
+    npu_swiglu_clip_quant,
+)
 from .quantisation.dequant_swiglu import npu_dequant_swiglu_quant
 from .quantisation.group_quant import npu_group_quant
+from .quantisation.mx_quant import npu_dynamic_dual_level_mx_quant, npu_dynamic_mx_quant
 from .quantisation.quantise import npu_dynamic_quant, npu_quantize
 from .routing.dispatch import npu_moe_distribute_combine, npu_moe_distribute_dispatch
 from .routing.dispatch_v2 import (
@@ -96,6 +122,7 @@ from .routing.routing import (
     npu_moe_token_permute,
     npu_moe_token_unpermute,
 )
+from .sampling.top_k_top_p import npu_top_k_top_p, npu_top_k_top_p_sample
 from .sparse.attention import (
     npu_kv_quant_sparse_flash_attention,
     npu_sparse_flash_attention,
@@ -105,15 +132,26 @@ from .sparse.selection import npu_gather_selection_kv_cache
 
 __all__ = [
     "get_npu_format",
+    "npu_add_layer_norm",
     "npu_add_rms_norm",
     "npu_add_rms_norm_cast",
+    "npu_add_rms_norm_dynamic_mx_quant",
     "npu_add_rms_norm_dynamic_quant",
     "npu_add_rms_norm_quant",
     "npu_apply_rotary_pos_emb",
     "npu_attention_update",
     "npu_chunk_gated_delta_rule",
+    "npu_clipped_swiglu",
     "npu_convert_weight_to_int4pack",
+    "npu_deep_norm",
+    "npu_dequant_swiglu_clamp_quant",
     "npu_dequant_swiglu_quant",
+    "npu_dtype_cast",
+    "npu_dtype_cast_",
+    "npu_dual_level_quant_matmul",
+    "npu_dynamic_block_quant",
+    "npu_dynamic_dual_level_mx_quant",
+    "npu_dynamic_mx_quant",
     "npu_dynamic_quant",
     "npu_fast_gelu",
     "npu_format_cast",
@@ -126,7 +164,11 @@ __all__ = [
     "npu_gather_pa_kv_cache",
     "npu_gather_pa_kv_cache_functional",
     "npu_gather_selection_kv_cache",
+    "npu_geglu",
     "npu_gelu",
+    "npu_gemma_rms_norm",
+    "npu_group_norm_silu",
+    "npu_group_norm_swish",
     "npu_group_quant",
     "npu_grouped_matmul",
     "npu_grouped_matmul_finalize_routing",
@@ -134,10 +176,12 @@ __all__ = [
     "npu_groupmatmul_add_fp32",
     "npu_incre_flash_attention",
     "npu_interleave_rope",
+    "npu_kronecker_quant",
     "npu_kv_quant_sparse_flash_attention",
     "npu_kv_rmsnorm_rope_cache",
     "npu_kv_rmsnorm_rope_cache_v2",
     "npu_kv_rmsnorm_rope_cache_v2_functional",
+    "npu_layer_norm_eval",
     "npu_lightning_indexer",
     "npu_mla_prolog",
     "npu_mla_prolog_v2",
@@ -170,6 +214,8 @@ __all__ = [
     "npu_recurrent_gated_delta_rule",
     "npu_recurrent_gated_delta_rule_functional",
     "npu_rms_norm",
+    "npu_rms_norm_dynamic_mx_quant",
+    "npu_rms_norm_quant",
     "npu_rotary_mul",
     "npu_scatter_nd_update",
     "npu_scatter_nd_update_",
@@ -177,8 +223,13 @@ __all__ = [
     "npu_scatter_pa_kv_cache",
     "npu_sparse_flash_attention",
     "npu_swiglu",
+    "npu_swiglu_clip_quant",
+    "npu_swiglu_mx_quant",
+    "npu_top_k_top_p",
+    "npu_top_k_top_p_sample",
     "npu_trans_quant_param",
     "npu_transpose_batchmatmul",
+    "npu_transpose_quant_batchmatmul",
     "npu_weight_quant_batchmatmul",
     "save_npugraph_tensor",
     "scatter_update",

@@ -16,12 +16,12 @@ from ..quantisation.quantise import quantise_by, smoothed_rows
 from ..schema import Reserved
 
 
-def _rms_norm(
-    x: Tensor, gamma: Tensor, epsilon: float, name: str
+def rms_norm(
+    x: Tensor, gamma: Tensor, epsilon: float, name: str, argument: str = "x1"
 ) -> tuple[Tensor, Tensor]:
     """The normalised x, and the reciprocal root of the mean square, both in f32. The
     normalised dimensions of the latter have size 1."""
-    check_dtype(x, name, "self" if name == "npu_rms_norm" else "x1")
+    check_dtype(x, name, argument)
     check_dtype(gamma, name, "gamma")
     check(
         0 < gamma.dim() <= x.dim() and x.shape[-gamma.dim() :] == gamma.shape,
@@ -47,7 +47,7 @@ def npu_rms_norm(
     Returns the norm in self's dtype, and the reciprocal root in f32. RuntimeError:
     another shape or dtype.
     """
-    y, rstd = _rms_norm(self, gamma, epsilon, "npu_rms_norm")
+    y, rstd = rms_norm(self, gamma, epsilon, "npu_rms_norm", "self")
     return y.to(self.dtype), rstd
 
 
@@ -57,11 +57,11 @@ def npu_add_rms_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """npu_rms_norm of x1 + x2, which have the same shape and dtype. The third result is
     the sum, rounded to its dtype. RuntimeError: another shape or dtype."""
-    total, y, rstd = _add_rms_norm(x1, x2, gamma, epsilon, "npu_add_rms_norm")
+    total, y, rstd = add_rms_norm(x1, x2, gamma, epsilon, "npu_add_rms_norm")
     return y.to(x1.dtype), rstd, total
 
 
-def _add_rms_norm(
+def add_rms_norm(
     x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float, name: str
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The sum in its dtype, and its norm and reciprocal root in f32."""
@@ -71,7 +71,7 @@ def _add_rms_norm(
         "x1 and x2 must have the same shape and dtype",
     )
     total = x1 + x2
-    return total, *_rms_norm(total, gamma, epsilon, name)
+    return total, *rms_norm(total, gamma, epsilon, name)
 
 
 @npu_operator
@@ -81,7 +81,7 @@ def npu_add_rms_norm_cast(
     """npu_add_rms_norm with its first result twice: in f32, then in x1's dtype.
     RuntimeError: another shape or dtype."""
     name = "npu_add_rms_norm_cast"
-    total, y, rstd = _add_rms_norm(x1, x2, gamma, epsilon, name)
+    total, y, rstd = add_rms_norm(x1, x2, gamma, epsilon, name)
     stored = y.to(x1.dtype)
     return stored.to(torch.float32), stored, rstd, total
 
@@ -111,7 +111,7 @@ def npu_add_rms_norm_quant(
     """
     name = "npu_add_rms_norm_quant"
     check(axis in (-1, x1.dim() - 1), name, f"axis must be -1, got {axis}")
-    total, y, _ = _add_rms_norm(x1, x2, gamma, epsilon, name)
+    total, y, _ = add_rms_norm(x1, x2, gamma, epsilon, name)
     check(
         scales2 is not None or zero_points2 is None,
         name,
@@ -154,7 +154,7 @@ def npu_add_rms_norm_dynamic_quant(
     name = "npu_add_rms_norm_dynamic_quant"
     wanted = output_mask or [True, smooth_scale2 is not None]
     check(len(wanted) == 2, name, "output_mask must have two elements")
-    total, y, _ = _add_rms_norm(x1, x2, gamma, epsilon, name)
+    total, y, _ = add_rms_norm(x1, x2, gamma, epsilon, name)
     stored = _plus(y, beta, name).to(x1.dtype)
     found = []
     for is_wanted, smooth, what in (

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..checks import check, reads_values
+from ..checks import FLOATS, check, reads_values
 from ..definition import npu_function
+from ..element_types import number_of, scalar_type
 from ..quantisation.rows import group_of_rows
 from .group_products import NAME, GroupProducts
+from .small_groups import are_small, widened
 
 _MOST = 128  # the most tensors of a list
 
@@ -38,12 +40,12 @@ def npu_grouped_matmul(
     group_type: int | None = None,
     group_list_type: int | None = 0,
     act_type: int | None = 0,
-    output_dtype: torch.dtype | None = None,
+    output_dtype: torch.dtype | int | None = None,
     tuning_config: Sequence[int] | None = None,
-    x_dtype: int | None = None,
-    weight_dtype: int | None = None,
-    scale_dtype: int | None = None,
-    per_token_scale_dtype: int | None = None,
+    x_dtype: torch.dtype | int | None = None,
+    weight_dtype: torch.dtype | int | None = None,
+    scale_dtype: torch.dtype | int | None = None,
+    per_token_scale_dtype: torch.dtype | int | None = None,
 ) -> list[Tensor]:
     """x[i] @ weight[i] for each group.
 
@@ -74,6 +76,10 @@ def npu_grouped_matmul(
       `offset`) * `per_token_scale`, where `scale` and `offset` have a row for each part
       of k. The bias, 8 * scale * weight summed over k, takes the 8 away again.
       group_list has sizes, whatever group_list_type says
+    - float8_e4m3fn and float8_e5m2, and bytes that x_dtype and weight_dtype say are hifloat8
+      or float4_e2m1fn_x2: in f32, times per_token_scale and scale (or antiquant_scale):
+      f32 (m,) and (n,), or float8_e8m0fnu (bytes too) of 32 elements along k: (m, ceil(k /
+      64), 2) and (groups, ceil(k / 64), n, 2). They need output_dtype.
     - Floats and a weight of int8 or int4: (weight + antiquant_offset) *
       antiquant_scale, both (n,) or (parts, n).
 
@@ -85,14 +91,15 @@ def npu_grouped_matmul(
         ("activation_quant_offset", activation_quant_offset),
     ):
         check(not given, NAME, f"{what} must be None")
-    for what, number in (
-        ("x_dtype", x_dtype),
-        ("weight_dtype", weight_dtype),
-        ("scale_dtype", scale_dtype),
-        ("per_token_scale_dtype", per_token_scale_dtype),
-    ):
-        text = f"{what} must be None, got {number}: it is for other processors"
-        check(number is None, NAME, text)
+    kinds = (x_dtype, weight_dtype, scale_dtype, per_token_scale_dtype)
+    result = _result_dtype(output_dtype)
+    if are_small(x, x_dtype) or are_small(weight, weight_dtype):
+        check(result is not None, NAME, "output_dtype is needed for small floats")
+        check(not offset and not antiquant_offset, NAME, "small floats take no offset")
+        x, weight = widened(x, weight, scale, antiquant_scale, per_token_scale, *kinds)
+        scale = antiquant_scale = per_token_scale = None
+    else:
+        _check_no_kinds(*kinds)
     _check_numbers(split_item, group_type, group_list_type)
     for what, tensors in (("x", x), ("weight", weight)):
         right = 0 < len(tensors) <= _MOST
@@ -107,7 +114,7 @@ def npu_grouped_matmul(
         antiquant_offset=antiquant_offset,
         per_token=bool(per_token_scale),
         act_type=act_type,
-        output_dtype=output_dtype,
+        output_dtype=result,
     )
     one = split_item in (2, 3)
     if products.of_int8_and_int4:
@@ -154,6 +161,18 @@ def quantised_rows(
     )
     tokens = _per_token([x], None if per_token is None else [per_token])
     return _rows(x, products, tokens[0], group_list, True, kind)[0]
+
+
+def _result_dtype(dtype: torch.dtype | int | None) -> torch.dtype | None:
+    kinds = (torch.int8, torch.int32, *FLOATS)
+    return scalar_type(number_of(dtype), NAME, "output_dtype", kinds)
+
+
+def _check_no_kinds(*kinds: torch.dtype | int | None) -> None:
+    names = ("x_dtype", "weight_dtype", "scale_dtype", "per_token_scale_dtype")
+    for what, number in zip(names, kinds):
+        text = f"{what} must be None, got {number}: it is for small floats"
+        check(number is None, NAME, text)
 
 
 def _check_numbers(

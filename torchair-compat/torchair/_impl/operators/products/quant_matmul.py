@@ -9,8 +9,10 @@ from torch import Tensor
 
 from ..checks import check, check_dtype, check_shape
 from ..definition import called_by, npu_operator
+from ..element_types import scalar_type
 from ..memory.formats import from_blocks
 from ..quantisation.integers import to_int8, unpack_int4
+from .small_products import is_small, small_product
 
 _NAME = "npu_quant_matmul"
 _FLOATS = {torch.bfloat16, torch.float16, torch.float32}
@@ -56,12 +58,12 @@ def npu_quant_matmul(
     offset: Tensor | None = None,
     pertoken_scale: Tensor | None = None,
     bias: Tensor | None = None,
-    output_dtype: torch.dtype | None = None,
+    output_dtype: int | None = None,
+    x1_dtype: int | None = None,
+    x2_dtype: int | None = None,
+    pertoken_scale_dtype: int | None = None,
+    scale_dtype: int | None = None,
     group_sizes: list[int] | None = None,
-    x1_dtype: torch.dtype | None = None,
-    x2_dtype: torch.dtype | None = None,
-    pertoken_scale_dtype: torch.dtype | None = None,
-    scale_dtype: torch.dtype | None = None,
     y_scale: Tensor | None = None,
     blocks: Tensor | None = None,
 ) -> Tensor:
@@ -77,15 +79,39 @@ def npu_quant_matmul(
 
     The order of roundings: product and int32 bias in int32; then in f32 times scale,
     times pertoken_scale, plus bias or offset; then once to the output dtype. An int32
-    result is not scaled. RuntimeError: shapes or dtypes that do not fit together.
+    result is not scaled.
+
+    Operands may be small floats too: float8_e4m3fn and float8_e5m2, and bytes that x1_dtype
+    and x2_dtype say are hifloat8, float4_e2m1fn_x2 or float4_e1m2fn_x2 (two elements along k
+    each; x2 (k, n / 2) two along n). Then `output_dtype` is float16, bfloat16 or float32,
+    products are summed in f32, and scales are f32 as above, or of float8_e8m0fnu (bytes with
+    scale_dtype and pertoken_scale_dtype) for blocks of 32 along k: scale (..., ceil(k / 64),
+    n, 2) and pertoken_scale (..., m, ceil(k / 64), 2), with group_sizes [1, 1, 32].
+    RuntimeError: shapes or dtypes that do not fit together.
     """
-    later = (x1_dtype, x2_dtype, pertoken_scale_dtype, scale_dtype, y_scale)
-    check(
-        all(value is None for value in later),
-        _NAME,
-        "x1_dtype, x2_dtype, pertoken_scale_dtype, scale_dtype and y_scale must be None",
-    )
-    kind = output_dtype or torch.int8
+    check(y_scale is None, _NAME, "y_scale must be None")
+    if is_small(x1, x1_dtype) or is_small(x2, x2_dtype):
+        check(offset is None, _NAME, "offset must be None for operands of small floats")
+        check(blocks is None, _NAME, "blocks are for int8")
+        _check_groups(group_sizes)
+        return small_product(
+            _NAME,
+            x1,
+            x2,
+            scale,
+            pertoken_scale,
+            bias,
+            x1_dtype=x1_dtype,
+            x2_dtype=x2_dtype,
+            scale_dtype=scale_dtype,
+            pertoken_scale_dtype=pertoken_scale_dtype,
+            output_dtype=output_dtype,
+        )
+    later = (pertoken_scale_dtype, scale_dtype)
+    text = "pertoken_scale_dtype and scale_dtype must be None for operands of integers"
+    check(all(value is None for value in later), _NAME, text)
+    results = (torch.int8, torch.int32, torch.float16, torch.bfloat16)
+    kind = scalar_type(output_dtype, _NAME, "output_dtype", results) or torch.int8
     packed = _check_dtypes(x1, x2, kind, scale, offset, bias, pertoken_scale)
     if packed:
         if _is_packed_along_k(x1, x2):
@@ -170,11 +196,15 @@ def _check_shapes(
     check_shape(pertoken_scale, _NAME, "pertoken_scale", (m,))
     per_batch = [(batch[0], 1, n)] if len(batch) == 1 else []
     check_shape(bias, _NAME, "bias", (n,), *per_batch)
-    if group_sizes is not None:
+    _check_groups(group_sizes)
+
+
+def _check_groups(sizes: list[int] | None) -> None:
+    if sizes is not None:
         check(
-            len(group_sizes) == 3 and all(0 <= size <= 65535 for size in group_sizes),
+            len(sizes) == 3 and all(0 <= size <= 65535 for size in sizes),
             _NAME,
-            f"group_sizes must be 3 numbers from 0 to 65535, got {list(group_sizes)}",
+            f"group_sizes must be 3 numbers from 0 to 65535, got {list(sizes)}",
         )
 
 

@@ -1,0 +1,1 @@
+"""Filters logits, and chooses tokens."""
