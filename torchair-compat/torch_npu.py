@@ -3,6 +3,9 @@
 This is a module and not a package: if a real torch_npu is installed beside it, the
 import system finds the real one."""
 
+import sys as _sys
+from typing import NoReturn as _NoReturn
+
 import torch
 
 from anabranch.extension import hide_frames as _hide_frames
@@ -12,6 +15,8 @@ from torchair._impl.operators import published as _published
 from torchair._impl.operators.element_types import ELEMENT_NUMBERS as _ELEMENT_NUMBERS
 from torchair._impl.operators.memory.formats import Format
 from torchair._impl.operators.published import *
+from torchair._impl.surface.publish import missing as _missing
+from torchair._impl.surface.publish import publish as _publish
 
 _hide_frames(__file__)
 
@@ -42,3 +47,9 @@ globals().update(
     }
 )
 atb = torch.ops.atb
+_publish(_sys.modules[__name__])
+
+
+def __getattr__(name: str) -> _NoReturn:
+    """AttributeError that names what there is like it."""
+    raise AttributeError(_missing(name, globals()))

@@ -26,6 +26,7 @@ WINGS = {
     "kernels": ["dump", "options"],
     "compile": ["device", "dump", "ge", "kernels", "marks", "operators", "options"],
     "cache": ["compile", "ge", "options"],
+    "surface": ["device", "operators"],
 }
 BASE = ("log", "errors", "public_names")
 

@@ -10,6 +10,7 @@ GENERATED_TABLES = (
     "docs/operators.md",
     "benchmark/results/",
     "torchair-compat/CHECKLIST.md",
+    "torchair-compat/NAMES.md",
     "torchair-compat/OPERATORS.md",
     "torchair-compat/README.md",
 )

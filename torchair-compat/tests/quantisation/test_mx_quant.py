@@ -9,7 +9,10 @@ import torch
 import torch_npu
 from pictures import compiled
 from small_numbers import MxReference
-from torchair._impl.operators.quantisation.small_floats import scale_values, unpack_pairs
+from torchair._impl.operators.quantisation.small_floats import (
+    scale_values,
+    unpack_pairs,
+)
 
 TYPES = ["float8_e4m3fn", "float8_e5m2", "float4_e2m1fn_x2", "float4_e1m2fn_x2"]
 HALF = [torch.float16, torch.bfloat16]
@@ -156,7 +159,9 @@ def test_two_levels(dtype, rounding) -> None:
         return torch_npu.npu_dynamic_dual_level_mx_quant(x, round_mode=rounding)
 
     wide = x.double()
-    first = torch.stack([wide[:, :512].abs().amax(-1), wide[:, 512:].abs().amax(-1)], -1)
+    first = torch.stack(
+        [wide[:, :512].abs().amax(-1), wide[:, 512:].abs().amax(-1)], -1
+    )
     first = (first.float() / 6).double()
     quotients = wide / first.repeat_interleave(512, -1)[:, :700]
     rows = quotients.float().to(dtype)
@@ -177,9 +182,15 @@ def test_two_levels(dtype, rounding) -> None:
         ({"scale_alg": 1}, "scale_alg must be one of"),
         ({"dst_type": torch.float8_e5m2, "scale_alg": 2}, "scale_alg must be one of"),
         ({"scale_alg": 2, "dst_type_max": 13.0}, "dst_type_max must be 0, or from 6"),
-        ({"dst_type_max": 6.0}, "dst_type_max must be 0, or from 6 to 12 with scale_alg"),
+        (
+            {"dst_type_max": 6.0},
+            "dst_type_max must be 0, or from 6 to 12 with scale_alg",
+        ),
         ({"max_low_bound": 0.5}, "max_low_bound must be 0 unless scale_alg is 1"),
-        ({"dst_type": torch.float8_e4m3fn, "round_mode": "floor"}, "round_mode must be"),
+        (
+            {"dst_type": torch.float8_e4m3fn, "round_mode": "floor"},
+            "round_mode must be",
+        ),
     ],
 )
 def test_wrong_options(options, text) -> None:

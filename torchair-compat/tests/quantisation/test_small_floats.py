@@ -59,7 +59,9 @@ def test_codes_have_their_values(name) -> None:
     grid = values_of(name)
     np.testing.assert_array_equal(found[: len(grid)].numpy(), grid)
     negative = found[len(codes) // 2 :]
-    assert torch.equal(negative.nan_to_num(7.0), (-found[: len(negative)]).nan_to_num(7.0))
+    assert torch.equal(
+        negative.nan_to_num(7.0), (-found[: len(negative)]).nan_to_num(7.0)
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])

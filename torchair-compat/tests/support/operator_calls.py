@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 import torch_npu
+from operator_calls_of_small_floats import CALLS as _MORE
 from torchair._impl.operators.definition import COMPOSITIONS
 
 bf16, f16, i8 = torch.bfloat16, torch.float16, torch.int8
@@ -481,6 +482,7 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
     "_npu_flash_attention_v3": _packed(mask=torch.ones(8, 8)),
     "_npu_flash_attention_unpad": _packed(),
     "_npu_flash_attention_unpad_v2": _packed(),
+    **_MORE,
 }
 
 
@@ -537,6 +539,8 @@ def wrong_values(name: str, kind: str, default: Any) -> list[Any]:
         return [[torch.ones(97)]]
     if "Tensor" in kind or kind == "None":
         return [torch.ones(97)]
+    if "Generator" in kind:
+        return [torch.Generator()]
     if "bool" in kind:
         return [[True] * 7] if "List" in kind else [not default]
     if "str" in kind:

@@ -69,7 +69,9 @@ def hifloat8_values() -> np.ndarray:
     return values
 
 
-def round_to(values: np.ndarray, grid: np.ndarray, rounding: str = "rint") -> np.ndarray:
+def round_to(
+    values: np.ndarray, grid: np.ndarray, rounding: str = "rint"
+) -> np.ndarray:
     """The place in an ascending grid of magnitudes for each number, and beyond it the last
     place."""
     magnitude = np.minimum(np.abs(values), grid[-1])
@@ -104,7 +106,9 @@ class MxReference:
         code = int(exponent) - 1 + 127 + (1 if mantissa > 0.5 else 0)
         return max(code, 0)
 
-    def rows(self, x: torch.Tensor, floor: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    def rows(
+        self, x: torch.Tensor, floor: float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The codes of (..., n), and the scales (..., ceil(n / size))."""
         values = x.double().numpy()
         flat = values.reshape(-1, values.shape[-1])

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from .._impl.compile.unsupported import (
-    auto_convert_to_tensor,
-    dtype_promote,
-    get_invalid_desc,
-)
+from .._impl.compile.unsupported import dtype_promote, get_invalid_desc
+from .._impl.ge.nodes import auto_convert_to_tensor
 
 __all__ = [
     "auto_convert_to_tensor",

@@ -3,6 +3,7 @@
 Start with `backend`, then `graph_compiler`.
 
 backend         get_npu_backend, get_compiler and the Dynamo backends
+fx_compiler     the compiler of one ATen graph as an object that can be patched
 graph_compiler  compiles one ATen graph: passes, marks, dumps
 joint           forward and backward as one graph
 captures        the visible rules of captures

@@ -24,7 +24,8 @@ from ..options.flat import AnyConfig, apply_options, tree_of
 from ..options.flat import CompilerConfig as FlatConfig
 from . import gears
 from .fusions import MATCHED
-from .graph_compiler import compile_graph, freezes
+from .fx_compiler import NpuFxCompiler
+from .graph_compiler import freezes
 from .joint import compile_joint, wants_joint
 from .weight_blocks import labels
 
@@ -89,7 +90,7 @@ def get_compiler(compiler_config: AnyConfig | None = None) -> Compiled:
                 FakeTensorProp(module).propagate(*example_inputs)
             is_single = _return_tuple(module)
             sources = [InputSource(str(node.target)) for node in nodes]
-            boxed = compile_graph(module, example_inputs, sources, config=config)
+            boxed = NpuFxCompiler(config)(module, example_inputs, sources)
 
         tensors = [isinstance(n.meta.get("val"), torch.Tensor) for n in nodes]
 
@@ -139,9 +140,8 @@ def npu(
         return_nothing(module)
         geared = gears.find(module, example_inputs, config)
         debug = DebugFolder.of_model(module)
-        compile_one = functools.partial(
-            compile_graph,
-            config=config,
+        compile_one = NpuFxCompiler(
+            config,
             geared=geared,
             debug=debug,
             in_blocks=labels(module, example_inputs),

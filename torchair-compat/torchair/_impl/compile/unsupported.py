@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 from ..log import logger
 
 __all__ = [
-    "auto_convert_to_tensor",
     "dtype_promote",
     "get_default_ge_graph",
     "get_invalid_desc",
@@ -47,11 +46,6 @@ def get_default_ge_graph() -> NoReturn:
 def get_invalid_desc() -> NoReturn:
     """Always raises NotImplementedError."""
     _refuse("get_invalid_desc")
-
-
-def auto_convert_to_tensor(*_args: Any, **_options: Any) -> NoReturn:
-    """Always raises NotImplementedError."""
-    _refuse("auto_convert_to_tensor")
 
 
 def dtype_promote(*_args: Any, **_options: Any) -> NoReturn:

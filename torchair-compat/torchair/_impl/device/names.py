@@ -22,6 +22,8 @@ __all__ = [
     "HOST",
     "add_name",
     "choose_device",
+    "choose_name",
+    "chosen_name",
     "current_device",
     "device_count",
     "host_device",
@@ -31,8 +33,11 @@ __all__ = [
 
 HOST = torch.device("cpu")
 _NAME = "npu"
+# Code for this processor uses the formats and operators that this package has most of.
+_DEFAULT = "Ascend910_9391"
 _names = {_NAME}
 _current = [0]  # the number of this process's device
+_chosen: list[str] = []  # the name that set_device_name chose
 
 
 def add_name(name: str) -> None:
@@ -85,6 +90,16 @@ def choose_device(device: Any) -> None:
     if number >= device_count() and not is_rank:
         raise _no_such_device(device)
     _current[0] = number
+
+
+def choose_name(name: str) -> None:
+    """Makes this the name of the NPU that the host says it is."""
+    _chosen[:] = [name]
+
+
+def chosen_name() -> str:
+    """The name of the NPU that the host says it is."""
+    return _chosen[0] if _chosen else os.environ.get("ANABRANCH_NPU_NAME", _DEFAULT)
 
 
 def _number(name: str) -> int:

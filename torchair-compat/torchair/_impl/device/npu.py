@@ -26,6 +26,7 @@ from .graphed import make_graphed_callables
 from .memory import *
 from .names import (
     choose_device,
+    chosen_name,
     current_device,
     device_count,
     host_device,
@@ -211,7 +212,10 @@ def set_device(device: Any) -> None:
 
 
 def get_device_name(device: Any = None) -> str:
-    return f"{host_device(device)}, standing in for an NPU"
+    """The name of an NPU: ANABRANCH_NPU_NAME, or Ascend910_9391. Nothing else follows from
+    it: operators compute the same."""
+    host_device(device)
+    return chosen_name()
 
 
 def synchronize(device: Any = None) -> None:
@@ -232,7 +236,7 @@ class device:
 
 
 def get_device_properties(device: Any = None) -> types.SimpleNamespace:
-    """The host's name and its bytes of memory."""
+    """The NPU's name and the host's bytes of memory."""
     return types.SimpleNamespace(
         name=get_device_name(device), total_memory=memory.mem_get_info()[1]
     )

@@ -3,6 +3,8 @@ made, inside the trace of the graph with the converter's operator."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +19,15 @@ from . import operators as _operators  # noqa: F401 - registers the IR operators
 from .definitions import Definition, find
 from .types import DataType, Node, Tensor, dtype_of
 
-__all__ = ["Cast", "Clone", "Const", "by_name", "custom_op", "shape_of"]
+__all__ = [
+    "Cast",
+    "Clone",
+    "Const",
+    "auto_convert_to_tensor",
+    "by_name",
+    "custom_op",
+    "shape_of",
+]
 
 _KINDS = [
     f"ge.attr.{name}" for name in sorted(attributes.__all__) if name != "Attribute"
@@ -40,6 +50,44 @@ def Const(
     symbolic = any(isinstance(part, torch.SymInt | torch.SymFloat) for part in parts)
     value = _symbolic(v, wanted) if symbolic else _real(v, wanted)
     return Tensor(Node("Const", [value], v, node_name))
+
+
+def auto_convert_to_tensor(
+    inputs_dynamic: Sequence[bool],
+    inputs_optional: Sequence[bool],
+    inputs_tensor_type: Sequence[Any] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator of a function whose first arguments are tensors of a graph: numbers, and
+    lists of them, become constants.
+
+    inputs_dynamic   for each argument, whether it is a list of tensors
+    inputs_optional  for each, whether it may be None
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(function)
+        names = list(signature.parameters)[: len(inputs_dynamic)]
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            for name, is_list, optional in zip(names, inputs_dynamic, inputs_optional):
+                value = bound.arguments.get(name)
+                if value is None and not optional:
+                    raise ValueError(f"{function.__name__}: {name} must not be None")
+                if value is not None:
+                    bound.arguments[name] = _as_tensors(value, is_list)
+            return function(*bound.args, **bound.kwargs)
+
+        return call
+
+    return decorate
+
+
+def _as_tensors(value: Any, is_list: bool) -> Any:
+    if is_list:
+        return [_as_tensors(one, False) for one in value]
+    return value if isinstance(value, Tensor) else Const(value)
 
 
 def _known(v: torch.Tensor) -> Any:

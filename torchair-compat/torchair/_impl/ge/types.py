@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..dump.picture import DTYPES
+from ..operators.element_types import stored_dtype
 from ..operators.memory.formats import Format as _Format
 
 __all__ = [
@@ -18,8 +19,10 @@ __all__ = [
     "Node",
     "Tensor",
     "TensorSpec",
+    "TensorType",
     "dtype_of",
     "number_of",
+    "type_of_number",
 ]
 
 # In order. A name without a number has the number of the one before, plus one.
@@ -56,6 +59,14 @@ Format = enum.IntEnum(  # type: ignore[misc]
 def number_of(dtype: torch.dtype) -> Any:
     """The DataType of a dtype; DT_UNDEFINED if there is none."""
     return DataType[DTYPES.get(dtype, "DT_UNDEFINED")]
+
+
+def type_of_number(dtype: torch.dtype | int) -> Any:
+    """The DataType of a dtype, or of the number by which operators name one. ValueError:
+    there is no such dtype."""
+    if isinstance(dtype, torch.dtype):
+        return number_of(dtype)
+    return number_of(stored_dtype(dtype))
 
 
 def dtype_of(number: int) -> torch.dtype:
@@ -122,6 +133,14 @@ class Tensor:
                 f"a value of rank {value.dim()} can't be written to one of {self.rank}"
             )
         self._written = value.to(self.value.dtype).expand(self.value.shape)
+
+
+class TensorType(enum.Enum):
+    """What an argument of `auto_convert_to_tensor` may become."""
+
+    TT_ALL = 0
+    TT_NUMBER = 1
+    TT_INDEX_NUMBER = 2
 
 
 class TensorSpec:

@@ -31,6 +31,7 @@ __all__ = [
     "known_names",
     "number_of",
     "scalar_type",
+    "stored_dtype",
 ]
 
 
@@ -166,6 +167,14 @@ def given_type(
     text = f"{argument} must be {', '.join(allowed)}, got {dtype}"
     check(dtype in allowed and dtype in _SMALL, name, text)
     return _SMALL[dtype]
+
+
+def stored_dtype(number: int) -> torch.dtype:
+    """The dtype of tensors that hold elements of this type. ValueError: there is no such
+    number."""
+    if number not in _TYPES:
+        raise ValueError(f"no dtype has the number {number}: {sorted(_TYPES)}")
+    return _TYPES[number].stored
 
 
 def known_names() -> tuple[str, ...]:

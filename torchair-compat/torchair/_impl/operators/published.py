@@ -49,7 +49,12 @@ from .latent.rope_cache import (
     npu_kv_rmsnorm_rope_cache_v2_functional,
 )
 from .memory.effects import npu_prefetch, save_npugraph_tensor
-from .memory.formats import get_npu_format, npu_format_cast, npu_format_cast_
+from .memory.formats import (
+    empty_with_format,
+    get_npu_format,
+    npu_format_cast,
+    npu_format_cast_,
+)
 from .norms.layer_norm import (
     npu_add_layer_norm,
     npu_deep_norm,
@@ -131,6 +136,7 @@ from .sparse.indexer import npu_lightning_indexer, npu_quant_lightning_indexer
 from .sparse.selection import npu_gather_selection_kv_cache
 
 __all__ = [
+    "empty_with_format",
     "get_npu_format",
     "npu_add_layer_norm",
     "npu_add_rms_norm",

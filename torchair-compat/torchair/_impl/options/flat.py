@@ -12,7 +12,13 @@ from .kinds import BOOL, Choice, Kind
 from .table import EX, ROWS, Row
 from .tree import UnknownOption
 
-__all__ = ["AnyConfig", "CompilerConfig", "apply_options", "tree_of"]
+__all__ = [
+    "AnyConfig",
+    "CompilerConfig",
+    "apply_options",
+    "process_kwargs_options",
+    "tree_of",
+]
 
 _ROWS = {row.flat.removeprefix("-"): row for row in ROWS if row.flat}
 # Options that the tree does not have: their values and defaults.
@@ -126,6 +132,12 @@ def apply_options(config: AnyConfig, options: Mapping[str, Any]) -> None:
             if name in rest:
                 setattr(config, name, rest.pop(name))
     apply_flat(tree_of(config), rest)
+
+
+def process_kwargs_options(config: AnyConfig, kwargs: Mapping[str, Any]) -> None:
+    """Writes what a backend got as `options` into its configuration. ValueError: an option
+    does not exist."""
+    apply_options(config, kwargs.get("options") or {})
 
 
 def tree_of(config: AnyConfig | None) -> Tree:

@@ -7,7 +7,7 @@ They are made when they are first needed, and again after the tensor was written
 from __future__ import annotations
 
 import enum
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from anabranch.extension import is_traced
 
+from ...device.names import host_device
 from ..checks import check
 from ..definition import npu_function, npu_operator
 from ..quantisation.integers import unpack_int4
@@ -86,6 +87,24 @@ def npu_format_cast_(input: Tensor, acl_format: int) -> Tensor:
     """Gives the tensor itself the format. RuntimeError: an unknown format."""
     number = _known(acl_format)
     return input if is_traced() else _tag(input, number)
+
+
+@npu_function
+def empty_with_format(
+    size: Sequence[int],
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | str | None = None,
+    pin_memory: bool | None = None,
+    acl_format: int = 2,
+) -> Tensor:
+    """torch.empty of these sizes, with this format. RuntimeError: there is no such
+    format."""
+    check(layout in (None, torch.strided), "empty_with_format", f"layout {layout}")
+    made = torch.empty(
+        size, dtype=dtype, device=host_device(device), pin_memory=bool(pin_memory)
+    )
+    return npu_format_cast_(made, acl_format)
 
 
 @npu_function

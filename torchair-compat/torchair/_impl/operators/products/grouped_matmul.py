@@ -94,9 +94,10 @@ def npu_grouped_matmul(
     kinds = (x_dtype, weight_dtype, scale_dtype, per_token_scale_dtype)
     result = _result_dtype(output_dtype)
     if are_small(x, x_dtype) or are_small(weight, weight_dtype):
-        check(result is not None, NAME, "output_dtype is needed for small floats")
-        check(not offset and not antiquant_offset, NAME, "small floats take no offset")
         x, weight = widened(x, weight, scale, antiquant_scale, per_token_scale, *kinds)
+        check(result is not None, NAME, "output_dtype is needed for small floats")
+        none = not offset and not antiquant_offset
+        check(none, NAME, "small floats take no offset and no antiquant_offset")
         scale = antiquant_scale = per_token_scale = None
     else:
         _check_no_kinds(*kinds)

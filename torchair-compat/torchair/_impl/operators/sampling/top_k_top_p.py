@@ -56,7 +56,7 @@ class _Ordered(NamedTuple):
 
 
 def _ascending(logits: Tensor) -> _Ordered:
-    values, indices = logits.to(torch.float32).sort(-1, stable=True)
+    values, indices = logits.to(torch.float32).sort(dim=-1, stable=True)
     return _Ordered(values, indices.argsort(-1))
 
 
@@ -152,7 +152,8 @@ def _largest_first(logits: Tensor, top_k: Tensor, most: int) -> Tensor:
     """Whether each logit is among the k largest of its row, the earlier of equal ones."""
     k = top_k.reshape(-1, 1).to(torch.int64)
     k = torch.where((k >= 1) & (k <= most), k, logits.shape[-1])
-    order = logits.to(torch.float32).argsort(-1, descending=True, stable=True)
+    wide = logits.to(torch.float32)
+    order = wide.sort(dim=-1, descending=True, stable=True).indices
     return order.argsort(-1) < k
 
 
@@ -161,7 +162,7 @@ def _nucleus(probabilities: Tensor, kept: Tensor, top_p: Tensor) -> Tensor:
     p."""
     p = top_p.reshape(-1, 1).to(torch.float32)
     ranked = probabilities.masked_fill(~kept, -1.0)
-    values, order = ranked.sort(-1, descending=True, stable=True)
+    values, order = ranked.sort(dim=-1, descending=True, stable=True)
     values = values.clamp(min=0)
     before = values.cumsum(-1) - values
     first = torch.arange(values.shape[-1], device=values.device) == 0

@@ -1,0 +1,1 @@
+"""Private modules that public code imports."""

@@ -1,0 +1,1 @@
+"""Operators of torch_npu: importing it defines them, as importing torchair does."""
