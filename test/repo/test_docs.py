@@ -152,9 +152,7 @@ def words() -> set[str]:
     }
 
 
-@pytest.mark.parametrize(
-    "script", ["operators.py", "npu_operators.py", "npu_names.py"]
-)
+@pytest.mark.parametrize("script", ["operators.py", "npu_operators.py", "npu_names.py"])
 def test_operators_page_is_current(script: str) -> None:
     command = [sys.executable, str(ROOT / "scripts" / script), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

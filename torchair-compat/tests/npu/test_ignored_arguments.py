@@ -20,9 +20,14 @@ from torchair._impl.operators.definition import COMPOSITIONS
 README = Path(__file__).parents[2] / "README.md"
 # These have tests of their own: ranks, formats, and operators without a result.
 ELSEWHERE = {
+    "npu_all_gather_base_mm",
+    "npu_all_to_all_matmul",
     "npu_format_cast",
     "npu_format_cast_",
     "_npu_paged_attention_get_workspace",
+    "npu_matmul_all_to_all",
+    "npu_mm_all_reduce_base",
+    "npu_mm_reduce_scatter_base",
     "npu_moe_distribute_combine",
     "npu_moe_distribute_combine_v2",
     "npu_moe_distribute_dispatch",

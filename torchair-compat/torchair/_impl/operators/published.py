@@ -89,6 +89,13 @@ from .products.grouped_quant import (
     npu_quant_grouped_matmul_dequant,
 )
 from .products.quant_matmul import npu_quant_matmul, npu_trans_quant_param
+from .products.rank_products import (
+    npu_all_gather_base_mm,
+    npu_all_to_all_matmul,
+    npu_matmul_all_to_all,
+    npu_mm_all_reduce_base,
+    npu_mm_reduce_scatter_base,
+)
 from .products.small_products import (
     npu_dual_level_quant_matmul,
     npu_transpose_quant_batchmatmul,
@@ -144,6 +151,8 @@ __all__ = [
     "npu_add_rms_norm_dynamic_mx_quant",
     "npu_add_rms_norm_dynamic_quant",
     "npu_add_rms_norm_quant",
+    "npu_all_gather_base_mm",
+    "npu_all_to_all_matmul",
     "npu_apply_rotary_pos_emb",
     "npu_attention_update",
     "npu_chunk_gated_delta_rule",
@@ -189,10 +198,13 @@ __all__ = [
     "npu_kv_rmsnorm_rope_cache_v2_functional",
     "npu_layer_norm_eval",
     "npu_lightning_indexer",
+    "npu_matmul_all_to_all",
     "npu_mla_prolog",
     "npu_mla_prolog_v2",
     "npu_mla_prolog_v3",
     "npu_mla_prolog_v3_functional",
+    "npu_mm_all_reduce_base",
+    "npu_mm_reduce_scatter_base",
     "npu_moe_compute_expert_tokens",
     "npu_moe_distribute_combine",
     "npu_moe_distribute_combine_v2",

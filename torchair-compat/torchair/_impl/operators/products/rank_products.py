@@ -1,0 +1,415 @@
+"""Products joined to a collective: each rank has a part of an operand, or of the sums.
+
+After Ascend's API reference of torch_npu, pages npu_all_gather_base_mm,
+npu_mm_reduce_scatter_base, npu_mm_all_reduce_base, npu_all_to_all_matmul and
+npu_matmul_all_to_all. Ranks send what they computed in the dtype of the result."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ..checks import check, check_dtype, check_shape
+from ..definition import npu_operator
+from ..schema import Reserved
+from .quant_matmul import decode_scale, integer_product
+
+_HALF = (torch.float16, torch.bfloat16)
+_SCALES = (torch.float32, torch.int64)
+_MODES = (None, "ai_cpu", "aiv", "ccu")
+
+
+def _check_group(name: str, hcom: str, world_size: int | None) -> int:
+    """The size of the group. RuntimeError: there is no such group, or its size differs."""
+    size = dist.distributed_c10d._resolve_process_group(hcom).size()
+    text = f"world_size must be that of {hcom!r}, {size}, got {world_size}"
+    check(world_size in (None, size), name, text)
+    return size
+
+
+def _check_turns(name: str, comm_turn: int, comm_mode: str | None) -> None:
+    check(comm_turn == 0, name, f"comm_turn must be 0, got {comm_turn}")
+    text = f"comm_mode must be one of {_MODES}, got {comm_mode!r}"
+    check(comm_mode in _MODES, name, text)
+
+
+def _check_operands(name: str, first: str, x1: Tensor, x2: Tensor) -> None:
+    check_dtype(x1, name, first, (*_HALF, torch.float32, torch.int8))
+    check_dtype(x2, name, "x2", (x1.dtype,))
+    for what, operand in ((first, x1), ("x2", x2)):
+        check(
+            operand.dim() == 2, name, f"{what} must have 2 dimensions: {operand.dim()}"
+        )
+
+
+def _check_depth(name: str, x1: Tensor, x2: Tensor) -> None:
+    left, right = tuple(x1.shape), tuple(x2.shape)
+    check(left[1] == right[0], name, f"x1 of {left} and x2 of {right} don't fit")
+
+
+def _wait(sent: Tensor) -> Tensor:
+    return torch.ops._c10d_functional.wait_tensor(sent)
+
+
+def _gathered(x: Tensor, size: int, hcom: str) -> Tensor:
+    operators = torch.ops._c10d_functional
+    # As bytes: gloo does not send every dtype.
+    sent = x.contiguous().view(torch.uint8)
+    found = _wait(operators.all_gather_into_tensor(sent, size, hcom))
+    return found.view(x.dtype)
+
+
+def _exchanged(blocks: Tensor, hcom: str) -> Tensor:
+    """Sends block i (ranks, ...) to rank i, and receives one from each."""
+    ranks = blocks.shape[0]
+    sent = blocks.contiguous().view(torch.uint8).reshape(ranks, -1)
+    ones = [1] * ranks
+    operators = torch.ops._c10d_functional
+    found = _wait(operators.all_to_all_single(sent, ones, ones, hcom))
+    return found.view(blocks.dtype).reshape(blocks.shape)
+
+
+def _product(
+    name: str,
+    x1: Tensor,
+    x2: Tensor,
+    bias: Tensor | None,
+    x1_scale: Tensor | None,
+    x2_scale: Tensor | None,
+    output_dtype: torch.dtype | None,
+) -> Tensor:
+    """x1 @ x2 plus bias, of int8 times the scales of rows (m, 1) and of columns (1, n)."""
+    _check_depth(name, x1, x2)
+    columns = x2.shape[1]
+    if x1.dtype != torch.int8:
+        for what, scale in (("x1_scale", x1_scale), ("x2_scale", x2_scale)):
+            check(scale is None, name, f"{what} must be None for operands of floats")
+        known = output_dtype in (None, x1.dtype)
+        check(known, name, f"output_dtype must be {x1.dtype}, got {output_dtype}")
+        check_dtype(bias, name, "bias", (x1.dtype,))
+        check_shape(bias, name, "bias", (columns,))
+        made = torch.matmul(x1, x2)
+        return made if bias is None else made + bias
+    check(x2_scale is not None, name, "x2_scale is needed for operands of int8")
+    assert x2_scale is not None
+    check_dtype(x2_scale, name, "x2_scale", _SCALES)
+    check_shape(x2_scale, name, "x2_scale", (1, columns), (columns,))
+    check_dtype(x1_scale, name, "x1_scale", (torch.float32,))
+    check_shape(x1_scale, name, "x1_scale", (x1.shape[0], 1), (x1.shape[0],))
+    check_dtype(bias, name, "bias", (torch.int32, *_HALF))
+    check_shape(bias, name, "bias", (columns,))
+    packed = x2_scale.dtype == torch.int64
+    kind = output_dtype or (torch.float16 if packed else torch.bfloat16)
+    check(kind in _HALF, name, f"output_dtype must be float16 or bfloat16, got {kind}")
+    sums = integer_product(x1, x2).to(torch.float32)
+    sums = sums if bias is None else sums + bias.to(torch.float32)
+    scale = decode_scale(x2_scale)[0] if packed else x2_scale
+    values = sums * scale.reshape(1, -1)
+    return (values if x1_scale is None else values * x1_scale.reshape(-1, 1)).to(kind)
+
+
+@npu_operator
+def npu_all_gather_base_mm(
+    self: Tensor,
+    x2: Tensor,
+    hcom: str,
+    world_size: int,
+    *,
+    bias: Tensor | None = None,
+    x1_scale: Tensor | None = None,
+    x2_scale: Tensor | None = None,
+    gather_index: int = 0,
+    gather_output: bool = True,
+    comm_turn: int = 0,
+    output_dtype: torch.dtype | None = None,
+    comm_mode: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The rows of all ranks @ x2 plus bias, and these rows.
+
+    self      (m, k) float, or int8; x2 (k, n) in the same dtype
+    hcom      the name of a group of ranks, and world_size its size
+    x1_scale  float32 (m, 1) for int8: of this rank's rows; ranks gather it too
+    x2_scale  float32 (1, n), or int64 of npu_trans_quant_param
+    gather_output  whether the rows are returned; else an empty tensor
+
+    The product has self's dtype, or `output_dtype` for int8: bfloat16, or float16 for
+    int64. RuntimeError: another shape, dtype, group or option.
+    """
+    name = "npu_all_gather_base_mm"
+    size = _check_group(name, hcom, world_size)
+    _check_turns(name, comm_turn, comm_mode)
+    check(gather_index == 0, name, f"gather_index must be 0, got {gather_index}")
+    _check_operands(name, "self", self, x2)
+    check_shape(x1_scale, name, "x1_scale", (self.shape[0], 1))
+    rows = _gathered(self, size, hcom)
+    scales = None if x1_scale is None else _gathered(x1_scale, size, hcom)
+    made = _product(name, rows, x2, bias, scales, x2_scale, output_dtype)
+    return made, rows if gather_output else rows.new_empty(0)
+
+
+@npu_operator
+def npu_mm_reduce_scatter_base(
+    self: Tensor,
+    x2: Tensor,
+    hcom: str,
+    world_size: int,
+    *,
+    reduce_op: str = "sum",
+    bias: Tensor | None = None,
+    x1_scale: Tensor | None = None,
+    x2_scale: Tensor | None = None,
+    comm_turn: int = 0,
+    output_dtype: torch.dtype | None = None,
+    comm_mode: str | None = None,
+) -> Tensor:
+    """This rank's rows of the sum over ranks of self @ x2 plus bias: (m / world_size, n).
+
+    self      (m, k) float, or int8; x2 (k, n) in the same dtype
+    hcom      the name of a group of ranks, and world_size its size
+    x1_scale  float32 (m, 1) for int8, and x2_scale float32 (1, n), or int64 of
+              npu_trans_quant_param
+
+    The result has self's dtype, or `output_dtype` for int8: bfloat16, or float16 for int64.
+    RuntimeError: another shape, dtype, group or option.
+    """
+    name = "npu_mm_reduce_scatter_base"
+    size = _check_group(name, hcom, world_size)
+    _check_turns(name, comm_turn, comm_mode)
+    check(reduce_op == "sum", name, f"reduce_op must be sum, got {reduce_op!r}")
+    _check_operands(name, "self", self, x2)
+    rows = self.shape[0]
+    check(rows % size == 0, name, f"{size} ranks must divide the rows of self, {rows}")
+    made = _product(name, self, x2, bias, x1_scale, x2_scale, output_dtype)
+    operators = torch.ops._c10d_functional
+    return _wait(operators.reduce_scatter_tensor(made.contiguous(), "sum", size, hcom))
+
+
+@npu_operator
+def npu_mm_all_reduce_base(
+    x1: Tensor,
+    x2: Tensor,
+    hcom: str,
+    *,
+    reduce_op: str = "sum",
+    bias: Tensor | None = None,
+    antiquant_scale: Tensor | None = None,
+    antiquant_offset: Tensor | None = None,
+    x3: Tensor | None = None,
+    dequant_scale: Tensor | None = None,
+    pertoken_scale: Tensor | None = None,
+    comm_quant_scale_1: Tensor | None = None,
+    comm_quant_scale_2: Tensor | None = None,
+    antiquant_group_size: int = 0,
+    comm_turn: int = 0,
+    group_sizes: list[int] | None = None,
+    y_dtype: Reserved[int | None] = None,
+    x1_dtype: Reserved[int | None] = None,
+    x2_dtype: Reserved[int | None] = None,
+    dequant_scale_dtype: Reserved[int | None] = None,
+    pertoken_scale_dtype: Reserved[int | None] = None,
+    comm_quant_mode: Reserved[int] = 0,
+    comm_mode: str | None = None,
+) -> Tensor:
+    """The sum over ranks of x1 @ x2 plus bias plus x3.
+
+    x1    (..., m, k) float, of 2 or 3 dimensions, or int8; x2 (k, n) in the same dtype, or
+          int8 beside floats: (x2 + antiquant_offset) * antiquant_scale, both (1,), (n,),
+          (1, n), or one row for `antiquant_group_size` rows of x2
+    hcom  the name of a group of ranks
+    dequant_scale   for int8: (1,), (n,) or (1, n); float32, bfloat16 (the result's dtype),
+          or int64 of npu_trans_quant_param (the result is float16)
+    pertoken_scale  float32, one for each row of x1
+    bias  (n,): int32 for int8. x3 has the shape and dtype of the result
+
+    RuntimeError: another shape, dtype, group or option.
+    """
+    name = "npu_mm_all_reduce_base"
+    _check_group(name, hcom, None)
+    _check_turns(name, comm_turn, comm_mode)
+    check(reduce_op == "sum", name, f"reduce_op must be sum, got {reduce_op!r}")
+    for what, given in (
+        ("comm_quant_scale_1", comm_quant_scale_1),
+        ("comm_quant_scale_2", comm_quant_scale_2),
+        ("group_sizes", group_sizes),
+    ):
+        check(
+            given is None, name, f"{what} must be None: ranks send what they computed"
+        )
+    check(x1.dim() in (2, 3), name, f"x1 must have 2 or 3 dimensions, got {x1.dim()}")
+    check(x2.dim() == 2, name, f"x2 must have 2 dimensions, got {x2.dim()}")
+    rows = x1.flatten(0, -2)
+    _check_depth(name, rows, x2)
+    check_shape(bias, name, "bias", (x2.shape[1],))
+    if x1.dtype == torch.int8:
+        for what, given in (
+            ("antiquant_scale", antiquant_scale),
+            ("antiquant_offset", antiquant_offset),
+        ):
+            check(given is None, name, f"{what} must be None for x1 of int8")
+        made = _dequantised(name, rows, x2, bias, dequant_scale, pertoken_scale)
+    else:
+        for what, given in (
+            ("dequant_scale", dequant_scale),
+            ("pertoken_scale", pertoken_scale),
+        ):
+            check(given is None, name, f"{what} must be None for x1 of floats")
+        check_dtype(x1, name, "x1", (*_HALF, torch.float32))
+        check_dtype(bias, name, "bias", (x1.dtype,))
+        factors = (antiquant_scale, antiquant_offset, antiquant_group_size)
+        made = torch.matmul(rows, _weight(name, x1, x2, *factors))
+        made = made if bias is None else made + bias
+    made = made.reshape(*x1.shape[:-1], x2.shape[1])
+    check_dtype(x3, name, "x3", (made.dtype,))
+    check_shape(x3, name, "x3", tuple(made.shape))
+    made = made if x3 is None else made + x3
+    return _wait(torch.ops._c10d_functional.all_reduce(made.contiguous(), "sum", hcom))
+
+
+def _weight(
+    name: str,
+    x1: Tensor,
+    x2: Tensor,
+    scale: Tensor | None,
+    offset: Tensor | None,
+    group: int,
+) -> Tensor:
+    """x2 in x1's dtype."""
+    if scale is None:
+        check(offset is None, name, "antiquant_offset needs antiquant_scale")
+        check(group == 0, name, f"antiquant_group_size must be 0, got {group}")
+        check_dtype(x2, name, "x2", (x1.dtype,))
+        return x2
+    check_dtype(x2, name, "x2", (torch.int8,))
+    rows, columns = x2.shape
+    fits = group == 0 or (group >= 32 and group % 32 == 0 and group < rows)
+    text = (
+        f"antiquant_group_size must be 0, or a multiple of 32 below {rows}, got {group}"
+    )
+    check(fits, name, text)
+    shapes = [(1,), (columns,), (1, columns)]
+    if group:
+        shapes = [(-(-rows // group), columns)]
+    wide = x2.to(torch.float32)
+    for what, table in (("antiquant_offset", offset), ("antiquant_scale", scale)):
+        if table is None:
+            continue
+        check_dtype(table, name, what, (x1.dtype,))
+        check_shape(table, name, what, *shapes)
+        values = table.to(torch.float32)
+        values = values.repeat_interleave(group, 0)[:rows] if group else values
+        wide = wide + values if what == "antiquant_offset" else wide * values
+    return wide.to(x1.dtype)
+
+
+def _dequantised(
+    name: str,
+    x1: Tensor,
+    x2: Tensor,
+    bias: Tensor | None,
+    scale: Tensor | None,
+    per_token: Tensor | None,
+) -> Tensor:
+    check_dtype(x2, name, "x2", (torch.int8,))
+    check(scale is not None, name, "dequant_scale is needed for x1 of int8")
+    assert scale is not None
+    check_dtype(scale, name, "dequant_scale", (*_SCALES, torch.bfloat16))
+    columns = x2.shape[1]
+    check_shape(scale, name, "dequant_scale", (1,), (columns,), (1, columns))
+    check_dtype(bias, name, "bias", (torch.int32,))
+    check_dtype(per_token, name, "pertoken_scale", (torch.float32,))
+    check_shape(per_token, name, "pertoken_scale", (x1.shape[0],))
+    kind = torch.bfloat16 if scale.dtype == torch.bfloat16 else torch.float16
+    sums = integer_product(x1, x2)
+    sums = sums if bias is None else sums + bias
+    packed = scale.dtype == torch.int64
+    factor = decode_scale(scale)[0] if packed else scale.to(torch.float32)
+    values = sums.to(torch.float32) * factor.reshape(-1)
+    values = values if per_token is None else values * per_token.unsqueeze(-1)
+    return values.to(kind)
+
+
+@npu_operator
+def npu_all_to_all_matmul(
+    x1: Tensor,
+    x2: Tensor,
+    hcom: str,
+    world_size: int,
+    bias: Tensor | None = None,
+    all2all_axes: list[int] | None = None,
+    all2all_out_flag: bool = True,
+    comm_mode: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Gives each rank an equal part of the rows of x1 (m, h) of every rank, side by side:
+    (m / ranks, h * ranks). Returns these rows @ x2 plus bias, and the rows.
+
+    x2    (h * ranks, n) in x1's dtype
+    bias  (n,): float32 for bfloat16, else x1's dtype
+    all2all_axes      [-2, -1] or None
+    all2all_out_flag  whether the rows are returned; else an empty tensor
+
+    RuntimeError: another shape, dtype, group or option.
+    """
+    name = "npu_all_to_all_matmul"
+    size = _check_group(name, hcom, world_size)
+    _check_exchange(name, x1, x2, bias, all2all_axes, [-2, -1], comm_mode)
+    m, h = x1.shape
+    check(m % size == 0, name, f"{size} ranks must divide the rows of x1, {m}")
+    blocks = _exchanged(x1.reshape(size, -1, h), hcom)
+    rows = blocks.transpose(0, 1).reshape(-1, size * h)
+    _check_depth(name, rows, x2)
+    made = _plus(torch.matmul(rows, x2), bias)
+    return made, rows if all2all_out_flag else rows.new_empty(0)
+
+
+@npu_operator
+def npu_matmul_all_to_all(
+    x1: Tensor,
+    x2: Tensor,
+    hcom: str,
+    world_size: int,
+    bias: Tensor | None = None,
+    all2all_axes: list[int] | None = None,
+    comm_mode: str | None = None,
+) -> Tensor:
+    """Gives each rank an equal part of the columns of x1 @ x2 plus bias of every rank, one
+    below the other: (m * ranks, n / ranks).
+
+    x1, x2  (m, k) and (k, n), in one dtype
+    bias    (n,): float32 for bfloat16, else x1's dtype
+    all2all_axes  [-1, -2] or None
+
+    RuntimeError: another shape, dtype, group or option.
+    """
+    name = "npu_matmul_all_to_all"
+    size = _check_group(name, hcom, world_size)
+    _check_exchange(name, x1, x2, bias, all2all_axes, [-1, -2], comm_mode)
+    _check_depth(name, x1, x2)
+    columns = x2.shape[1]
+    even = columns % size == 0
+    check(even, name, f"{size} ranks must divide the columns of x2, {columns}")
+    made = _plus(torch.matmul(x1, x2), bias).unflatten(-1, (size, -1))
+    return _exchanged(made.transpose(0, 1), hcom).flatten(0, 1)
+
+
+def _check_exchange(
+    name: str,
+    x1: Tensor,
+    x2: Tensor,
+    bias: Tensor | None,
+    axes: list[int] | None,
+    known: list[int],
+    comm_mode: str | None,
+) -> None:
+    _check_turns(name, 0, comm_mode)
+    text = f"all2all_axes must be {known} or None, got {axes}"
+    check(axes is None or list(axes) == known, name, text)
+    _check_operands(name, "x1", x1, x2)
+    check_dtype(x1, name, "x1", (*_HALF, torch.float32))
+    kinds = (x1.dtype, torch.float32) if x1.dtype == torch.bfloat16 else (x1.dtype,)
+    check_dtype(bias, name, "bias", kinds)
+    check_shape(bias, name, "bias", (x2.shape[1],))
+
+
+def _plus(made: Tensor, bias: Tensor | None) -> Tensor:
+    return made if bias is None else (made + bias).to(made.dtype)
