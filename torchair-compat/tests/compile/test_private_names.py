@@ -165,3 +165,28 @@ def test_converters_by_private_names() -> None:
         torch.testing.assert_close(found, x + 1 + x)
     with pytest.raises(ValueError, match="plus: x must not be None"):
         plus(None)
+
+
+class Doubling(nn.Module):
+    def __init__(self, options, **more) -> None:
+        super().__init__()
+        compile_method = npugraph_ex.inference.cache_compile
+        self.call = compile_method(self.method, options=options, **more)
+
+    def method(self, x):
+        return x * 2
+
+
+def test_options_of_cached_methods_count(tmp_path) -> None:
+    """npugraph_ex.inference.cache_compile takes torch.compile's options."""
+    model = Doubling({"force_eager": True}, cache_dir=str(tmp_path))
+    with torch.no_grad(), pytest.warns(UserWarning, match="run_eagerly is set"):
+        found = model.call(torch.ones(2))
+    assert torch.equal(found, torch.full((2,), 2.0))
+    with pytest.raises(ValueError, match="Invalid option 'speed'"):
+        Doubling({"speed": 1})
+    backend = npugraph_ex.get_npu_backend()
+    with pytest.raises(
+        ValueError, match="give options to the backend's compiler_config"
+    ):
+        Doubling({"force_eager": True}, backend=backend)

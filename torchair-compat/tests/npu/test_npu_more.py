@@ -350,12 +350,55 @@ def test_saved_tensors_count_the_runs(tmp_path) -> None:
             compiled(torch.full((3,), float(number)))
     assert anabranch.counters.eager_graphs == 0
     names = sorted(file.name for file in tmp_path.iterdir())
-    assert names == ["seen_device_0_1.pt", "seen_device_0_2.pt"]
+    assert names == ["seen_device_0_0.pt", "seen_device_0_1.pt"]
     for number, name in enumerate(names, 1):
         found = torch.load(tmp_path / name)
         assert torch.equal(found, torch.full((3,), 2.0 * number))
-    with pytest.raises(ValueError, match=r"must end with \.pt"):
-        torch_npu.save_npugraph_tensor(torch.ones(1), save_path="x.npy")
+    with pytest.raises(TypeError, match="input must be a tensor or a list of them"):
+        torch_npu.save_npugraph_tensor([1, 2])
+
+
+def test_saved_lists_and_files_that_are_overwritten(tmp_path) -> None:
+    path = str(tmp_path / "seen.bin")
+
+    def function(x):
+        torch_npu.save_npugraph_tensor([x, x + 1], save_path=path, overwrite=True)
+        return x * 2
+
+    with torch.no_grad():
+        compiled = torch.compile(function, backend=torchair.get_npu_backend())
+        for number in (1.0, 2.0):
+            compiled(torch.full((3,), number))
+    (file,) = tmp_path.iterdir()
+    assert file.name == "seen_device_0.bin"
+    first, second = torch.load(file)
+    assert torch.equal(first, torch.full((3,), 2.0))
+    assert torch.equal(second, torch.full((3,), 3.0))
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph", "captured"])
+def test_printed_tensors(capsys, mode) -> None:
+    def function(x):
+        y = x + 1
+        torch_npu.print_npugraph_tensor(y, tensor_name="added")
+        torch.ops.npu.print_npugraph_tensor(y)
+        return y * 2
+
+    x = torch.zeros(2)
+    wanted = "added:\ntensor([1., 1.])\ntensor([1., 1.])\n"
+    if mode == "captured":
+        graph = torch.npu.NPUGraph()
+        with torch.npu.graph(graph):
+            function(x)
+        capsys.readouterr()
+        graph.replay()
+    else:
+        call = function
+        if mode == "graph":
+            call = torch.compile(function, backend="npugraph_ex", fullgraph=True)
+        with torch.no_grad():
+            call(x)
+    assert capsys.readouterr().out == wanted
 
 
 # Formats of weights

@@ -92,6 +92,10 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
         "q": torch.rand(3, 9),
         "is_need_logits": True,
     },
+    "npu_fused_matmul": [
+        {"x1": R(4, 8), "x2": R(8, 6)},
+        {"x1": R(4, 8), "x2": R(8, 6), "x3": R(4, 6), "fused_op_type": "add"},
+    ],
     "npu_dual_level_quant_matmul": {
         "x1": torch.randint(0, 256, (4, 32), dtype=torch.uint8),
         "x2": torch.randint(0, 256, (6, 32), dtype=torch.uint8),

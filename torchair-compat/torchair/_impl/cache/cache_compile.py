@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from anabranch import extension
@@ -18,7 +19,7 @@ from ..errors import warn_once
 from ..ge.converters import converters_digest
 from ..log import logger
 from ..options.config import CompilerConfig, raw
-from ..options.flat import AnyConfig, tree_of
+from ..options.flat import AnyConfig, apply_options, tree_of
 from ..options.flat import CompilerConfig as FlatConfig
 from ..options.table import TUNE
 from .process_name import process_name
@@ -89,11 +90,27 @@ def cache_compile(
 
 
 def cache_compile_flat(
-    func: Call, *, config: FlatConfig | None = None, **kwargs: Any
+    func: Call,
+    *,
+    config: FlatConfig | None = None,
+    options: Mapping[str, Any] | None = None,
+    **kwargs: Any,
 ) -> Call:
-    """npugraph_ex.inference.cache_compile: cache_compile with a flat configuration."""
-    if config is None and kwargs.get("backend") is None:
+    """npugraph_ex.inference.cache_compile: cache_compile with a flat configuration.
+
+    options  as `torch.compile(options=...)` has them, for a method without a backend of its
+             own; they win over `config`
+
+    ValueError: an option does not exist, or there is a backend beside options.
+    """
+    has_backend = kwargs.get("backend") is not None
+    if options and has_backend:
+        raise ValueError("cache_compile: give options to the backend's compiler_config")
+    if config is None and not has_backend:
         config = FlatConfig()
+    if options and config is not None:
+        config = copy.deepcopy(config)
+        apply_options(config, options)
     return cache_compile(func, config=config, **kwargs)
 
 

@@ -48,7 +48,7 @@ from .latent.rope_cache import (
     npu_kv_rmsnorm_rope_cache_v2,
     npu_kv_rmsnorm_rope_cache_v2_functional,
 )
-from .memory.effects import npu_prefetch, save_npugraph_tensor
+from .memory.effects import npu_prefetch, print_npugraph_tensor, save_npugraph_tensor
 from .memory.formats import (
     empty_with_format,
     get_npu_format,
@@ -81,6 +81,7 @@ from .positions.rotary import (
     npu_rotary_mul,
 )
 from .positions.tables import npu_mrope
+from .products.fused_matmul import npu_fused_matmul
 from .products.grouped_matmul import npu_grouped_matmul
 from .products.grouped_quant import (
     npu_grouped_matmul_finalize_routing,
@@ -173,6 +174,7 @@ __all__ = [
     "npu_format_cast_",
     "npu_fused_infer_attention_score",
     "npu_fused_infer_attention_score_v2",
+    "npu_fused_matmul",
     "npu_fusion_attention",
     "npu_fusion_attention_v2",
     "npu_fusion_attention_v3",
@@ -249,6 +251,7 @@ __all__ = [
     "npu_transpose_batchmatmul",
     "npu_transpose_quant_batchmatmul",
     "npu_weight_quant_batchmatmul",
+    "print_npugraph_tensor",
     "save_npugraph_tensor",
     "scatter_update",
     "scatter_update_",
