@@ -6,6 +6,8 @@ npu_matmul_all_to_all. Ranks send what they computed in the dtype of the result.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -242,28 +244,46 @@ def npu_mm_all_reduce_base(
     _check_depth(name, rows, x2)
     check_shape(bias, name, "bias", (x2.shape[1],))
     if x1.dtype == torch.int8:
-        for what, given in (
-            ("antiquant_scale", antiquant_scale),
-            ("antiquant_offset", antiquant_offset),
-        ):
-            check(given is None, name, f"{what} must be None for x1 of int8")
+        text = "must be None for x1 of int8"
+        _check_none(
+            name,
+            text,
+            antiquant_scale=antiquant_scale,
+            antiquant_offset=antiquant_offset,
+        )
         made = _dequantised(name, rows, x2, bias, dequant_scale, pertoken_scale)
     else:
-        for what, given in (
-            ("dequant_scale", dequant_scale),
-            ("pertoken_scale", pertoken_scale),
-        ):
-            check(given is None, name, f"{what} must be None for x1 of floats")
-        check_dtype(x1, name, "x1", (*_HALF, torch.float32))
-        check_dtype(bias, name, "bias", (x1.dtype,))
+        text = "must be None for x1 of floats"
+        _check_none(
+            name, text, dequant_scale=dequant_scale, pertoken_scale=pertoken_scale
+        )
         factors = (antiquant_scale, antiquant_offset, antiquant_group_size)
-        made = torch.matmul(rows, _weight(name, x1, x2, *factors))
-        made = made if bias is None else made + bias
+        made = _of_floats(name, rows, x2, bias, *factors)
     made = made.reshape(*x1.shape[:-1], x2.shape[1])
     check_dtype(x3, name, "x3", (made.dtype,))
     check_shape(x3, name, "x3", tuple(made.shape))
     made = made if x3 is None else made + x3
     return _wait(torch.ops._c10d_functional.all_reduce(made.contiguous(), "sum", hcom))
+
+
+def _check_none(name: str, text: str, **given: Any) -> None:
+    for what, value in given.items():
+        check(value is None, name, f"{what} {text}")
+
+
+def _of_floats(
+    name: str,
+    x1: Tensor,
+    x2: Tensor,
+    bias: Tensor | None,
+    scale: Tensor | None,
+    offset: Tensor | None,
+    group: int,
+) -> Tensor:
+    check_dtype(x1, name, "x1", (*_HALF, torch.float32))
+    check_dtype(bias, name, "bias", (x1.dtype,))
+    made = torch.matmul(x1, _weight(name, x1, x2, scale, offset, group))
+    return made if bias is None else made + bias
 
 
 def _weight(

@@ -238,14 +238,9 @@ def npu_transpose_quant_batchmatmul(
     check(fits, name, text)
     mx = x2_scale is not None and x2_scale.dtype in E8M0_BYTES
     _check_group_sizes(name, group_sizes, mx)
-    if mx:
-        assert x2_scale is not None
-        check(x1_scale is not None, name, "x1_scale is needed beside e8m0")
-        assert x1_scale is not None
+    if mx and x2_scale is not None:
         scales = x2_scale if order[1] == 2 else x2_scale.transpose(1, 2)
-        first = _mx_operand(rows, left, x1_scale.transpose(0, 1), name, "x1_scale")
-        second = _mx_operand(weight, right, scales, name, "x2_scale")
-        made = torch.bmm(first, second.transpose(1, 2))
+        made = _mx_batch(name, (rows, left, x1_scale), (weight, right, scales))
     else:
         made = torch.bmm(left.load(rows), right.load(weight).transpose(1, 2))
         made = _scaled_batch(made, x1_scale, x2_scale, name)
@@ -253,6 +248,20 @@ def npu_transpose_quant_batchmatmul(
     if result.floats is not None:
         return result.store(result.floats.encode(made, "round"))
     return made.to(result.stored)
+
+
+def _mx_batch(
+    name: str,
+    left: tuple[Tensor, ElementType, Tensor | None],
+    right: tuple[Tensor, ElementType, Tensor],
+) -> Tensor:
+    """The product of rows (b, m, k) and (b, n, k) with scales of blocks."""
+    rows, kind, scale = left
+    check(scale is not None, name, "x1_scale is needed beside e8m0")
+    assert scale is not None
+    first = _mx_operand(rows, kind, scale.transpose(0, 1), name, "x1_scale")
+    second = _mx_operand(*right, name, "x2_scale")
+    return torch.bmm(first, second.transpose(1, 2))
 
 
 def _check_group_sizes(name: str, sizes: list[int] | None, mx: bool) -> None:
