@@ -490,7 +490,9 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
 TELLING: dict[str, list[Any]] = {
     **{name: [1] for name in ("pre_tokens", "pre_tockens", "next_tokens")},
     "next_tockens": [1],
+    "eps": [9.0],
     "epsilon": [9.0],
+    "ks_max": [2, -3],
     "active_num": [2],
     "num_out_tokens": [3],
 }

@@ -86,10 +86,11 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
         "k": torch.tensor([3, 4, 5], dtype=torch.int32),
     },
     "npu_top_k_top_p_sample": {
-        "logits": R(3, 9),
+        "logits": torch.arange(9).repeat(3, 1) / 10,
         "top_k": torch.tensor([3, 4, 5], dtype=torch.int32),
         "top_p": torch.full((3,), 0.9),
-        "q": torch.rand(3, 9),
+        # The last token but one, unless eps outweighs it.
+        "q": torch.tensor([[1.0] * 7 + [0.5, 1.0]] * 3),
         "is_need_logits": True,
     },
     "npu_fused_matmul": [

@@ -112,6 +112,8 @@ def npu_top_k_top_p_sample(
     """
     name = "npu_top_k_top_p_sample"
     _check_sample(name, logits, top_k, top_p, min_ps, q, generator)
+    known = ks_max is None or ks_max > 0
+    check(known, name, f"ks_max must be positive, got {ks_max}")
     most = min(logits.shape[-1], ks_max or _MOST, _MOST)
     kept = _largest_first(logits, top_k, most)
     wide = logits.to(torch.float32)
