@@ -6,6 +6,7 @@ compile/      compiles a Dynamo graph as a CompilerConfig asks
 options/      the options of CompilerConfig
 marks/        scopes, events and printing in a graph
 operators/    the operators of torch_npu
+surface/      every other name of torch_npu and torch.npu, in one table
 ge/           converters of operators, and the IR nodes that they make
 kernels/      static kernels
 cache/        methods that later processes load
