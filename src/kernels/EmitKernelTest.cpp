@@ -119,7 +119,7 @@ protected:
       ADD_FAILURE() << llvm::toString(library.takeError());
       return std::nullopt;
     }
-    if (!target.runsHere())
+    if (!native::runs(target))
       return std::nullopt;
     return std::move(*library);
   }

@@ -130,7 +130,7 @@ class RegionWriteTest : public testing::TestWithParam<const char *> {};
 TEST_P(RegionWriteTest, TouchesTheRegionAlone) {
   auto target = native::TargetInfo::get(GetParam());
   ASSERT_TRUE(bool(target)) << llvm::toString(target.takeError());
-  if (!target->runsHere())
+  if (!native::runs(*target))
     GTEST_SKIP() << "this machine cannot run " << GetParam();
   runRegions<float>("f32", *target);
   runRegions<int8_t>("i8", *target);

@@ -296,7 +296,7 @@ protected:
 
 std::unique_ptr<Operand> AttentionTest::run(Data &d) {
   auto library = compileCase(attentionRow, kernelText(c), target);
-  if (!library || (!target.runsHere() && !emulation))
+  if (!library || (!native::runs(target) && !emulation))
     return nullptr;
   std::vector<float> results(batches * c.length * c.heads * c.valueHead, 7);
   Operand query(d.query, c.bf16), key(d.key, c.bf16), value(d.value, c.bf16);

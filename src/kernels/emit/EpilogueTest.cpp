@@ -92,7 +92,7 @@ TEST_P(ViewsOfProducts, AreItsEpilogue) {
   Considered *chosen = choosePlan(considered);
   ASSERT_TRUE(chosen);
   EXPECT_EQ(chosen->row->name, "vector_blocks") << refusalsOf(considered);
-  if (!target.runsHere())
+  if (!native::runs(target))
     GTEST_SKIP();
 
   auto library = KernelLibrary::fromText(text, target);

@@ -186,7 +186,7 @@ TEST_P(FootprintTest, HoldsForEveryTile) {
   Subject subject(c, target);
   ASSERT_TRUE(subject.library);
   auto emulation = AmxEmulation::of(target);
-  if (!target.runsHere() && !emulation)
+  if (!native::runs(target) && !emulation)
     GTEST_SKIP();
   std::vector<Bytes> memory;
   for (auto [i, operand] : llvm::enumerate(subject.operands))

@@ -249,7 +249,7 @@ TEST_P(GemmTest, EqualsPlainLoops) {
   auto library = compileProduct(kernelText(c), target);
   ASSERT_TRUE(library);
   auto emulation = AmxEmulation::of(target);
-  if (!target.runsHere() && !emulation)
+  if (!native::runs(target) && !emulation)
     GTEST_SKIP() << "this processor lacks " << targetName;
   std::string type = c.type, sum = sumType(c);
   Numbers left(count(c, c.left), type, 1), right(count(c, c.right), type, 2);
@@ -380,7 +380,7 @@ void expectAmxProduct(const std::string &text, const GemmCase &c,
   auto library = KernelLibrary::fromText(text, target);
   ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError()) << text;
   auto emulation = AmxEmulation::of(target);
-  if (!target.runsHere() && !emulation)
+  if (!native::runs(target) && !emulation)
     GTEST_SKIP();
   Numbers left(c.m * c.k, leftType, 1), right(c.n * c.k, "bf16", 2);
   std::vector<double> inMemory = left.values;

@@ -123,7 +123,7 @@ TEST_P(GroupedTest, MultipliesTheWeightAtThePlaceOfEachRow) {
   native::TargetInfo target =
       llvm::cantFail(native::TargetInfo::get(targetName));
   auto library = compileProduct(textOf(c), target);
-  if (!library || !target.runsHere())
+  if (!library || !native::runs(target))
     return;
   int64_t rows = c.places.size();
   Numbers x(rows * c.depth, c.type), w(weights * c.columns * c.depth, c.type);

@@ -65,7 +65,7 @@ std::vector<std::vector<float>> split(const std::vector<float> &floats,
     builder.create<LLVM::StoreOp>(lanes.loc, part, at, /*alignment=*/4);
   }
   auto library = llvm::cantFail(KernelLibrary::load(parsed.module(), options));
-  if (!options.target.runsHere())
+  if (!native::runs(options.target))
     return {};
   std::vector<float> in = floats;
   std::vector<uint16_t> out(floats.size() * parts);

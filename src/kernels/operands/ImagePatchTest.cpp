@@ -309,7 +309,7 @@ TEST_P(ImagePatchTest, SumsAreAsExactAsOfF32) {
   auto library = KernelLibrary::fromText(text, target);
   ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError()) << text;
   auto emulation = AmxEmulation::of(target);
-  if (!target.runsHere() && !emulation)
+  if (!native::runs(target) && !emulation)
     GTEST_SKIP() << "this processor lacks what the target needs";
   GemmCase product = c.product(typeName);
   Numbers image = Numbers::reals(c.elements(), type, 1);
@@ -347,7 +347,7 @@ TEST_P(BytesOfImagesTest, SumsAreExact) {
   auto library = KernelLibrary::fromText(textOf(c, typeName), target);
   ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError());
   auto emulation = AmxEmulation::of(target);
-  if (!target.runsHere() && !emulation)
+  if (!native::runs(target) && !emulation)
     GTEST_SKIP() << "this processor lacks what the target needs";
   GemmCase product = c.product(typeName);
   Numbers image(c.elements(), typeName, 1);

@@ -184,7 +184,7 @@ struct Product {
   bool run(const KernelLibrary &library, const native::TargetInfo &target,
            native::GuardedMemory::Side side) {
     auto emulation = AmxEmulation::of(target);
-    if (!target.runsHere() && !emulation)
+    if (!native::runs(target) && !emulation)
       return false;
     Guarded x(left.bytes, side), q(packed, side), s(scale.bytes, side),
         o(offset.bytes, side);

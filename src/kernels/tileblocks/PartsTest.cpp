@@ -91,7 +91,7 @@ struct Product {
   bool run(const KernelLibrary &library, const native::TargetInfo &target,
            native::GuardedMemory::Side side) {
     auto emulation = AmxEmulation::of(target);
-    if (!target.runsHere() && !emulation)
+    if (!native::runs(target) && !emulation)
       return false;
     Guarded leftMemory(left.bytes, side),
         rightMemory(rightBytes(c, right), side);

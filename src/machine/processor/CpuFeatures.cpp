@@ -3,6 +3,8 @@
 
 #include "machine/processor/CpuFeatures.h"
 
+#include "machine/processor/ArmFeatures.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -13,8 +15,6 @@
 #endif
 
 namespace anabranch::machine {
-
-#if defined(__x86_64__)
 
 namespace {
 
@@ -101,6 +101,13 @@ constexpr Row rows[] = {
     {"xsave", Basic, 0, ECX, 26, NoState},
 };
 
+const Row *findRow(std::string_view feature) {
+  auto row = std::find_if(std::begin(rows), std::end(rows),
+                          [&](const Row &r) { return feature == r.name; });
+  return row == std::end(rows) ? nullptr : row;
+}
+
+#if defined(__x86_64__)
 uint64_t savedState() {
   unsigned a, b, c, d;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & (1u << 27)))
@@ -118,18 +125,17 @@ bool mayUseAmx() {
       ::syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
   return granted;
 }
+#endif
 
 } // namespace
 
-const char *hostCpu() { return "x86-64"; }
-
-static const Row *findRow(std::string_view feature) {
-  auto row = std::find_if(std::begin(rows), std::end(rows),
-                          [&](const Row &r) { return feature == r.name; });
-  return row == std::end(rows) ? nullptr : row;
+bool isFeature(std::string_view feature) {
+  return findRow(feature) || isArmFeature(feature);
 }
 
-bool isFeature(std::string_view feature) { return findRow(feature); }
+#if defined(__x86_64__)
+
+const char *hostCpu() { return "x86-64"; }
 
 bool cpuHas(std::string_view feature) {
   const Row *row = findRow(feature);
@@ -154,10 +160,18 @@ bool hasInvariantCounter() {
 
 #else
 
-bool hasInvariantCounter() { return false; }
+#if defined(__aarch64__)
+const char *hostCpu() { return "aarch64"; }
+#else
 const char *hostCpu() { return "unknown"; }
-bool isFeature(std::string_view) { return false; }
-bool cpuHas(std::string_view) { return false; }
+#endif
+
+bool hasInvariantCounter() { return false; }
+
+bool cpuHas(std::string_view feature) {
+  static const ArmCapabilities host = ArmCapabilities::host();
+  return host.has(feature);
+}
 
 #endif
 

@@ -10,10 +10,10 @@
 
 namespace anabranch::machine {
 
-/// The architecture that this process runs on: "x86-64".
+/// The architecture that this process runs on: "x86-64", "aarch64".
 const char *hostCpu();
 
-/// Whether cpuHas knows a feature of this name.
+/// Whether a feature of this name is known, of any architecture.
 bool isFeature(std::string_view feature);
 
 /// Whether this CPU and its operating system offer `feature`, by LLVM's name

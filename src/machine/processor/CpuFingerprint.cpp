@@ -3,6 +3,8 @@
 
 #include "machine/processor/CpuFingerprint.h"
 
+#include "machine/processor/ArmFeatures.h"
+
 #include <cstdint>
 #include <cstdio>
 #include <unistd.h>
@@ -55,6 +57,14 @@ void appendCpu(std::string &line) {
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     append(line, uint64_t(high) << 32 | low);
   }
+}
+#elif defined(__aarch64__)
+void appendCpu(std::string &line) {
+  ArmIdentity core = ArmIdentity::host();
+  ArmCapabilities features = ArmCapabilities::host();
+  for (uint64_t number : {uint64_t(core.implementer), uint64_t(core.part),
+                          features.first, features.second})
+    append(line, number);
 }
 #else
 void appendCpu(std::string &line) { line += "unknown "; }

@@ -17,10 +17,10 @@ namespace anabranch::machine {
 
 /// Instructions that multiply and add, on the widest registers.
 enum class Multiply {
-  FmaF32,  ///< vfmadd231ps
-  FmaF16,  ///< vfmadd231ph, of AVX512-FP16
-  DotBF16, ///< vdpbf16ps, sums of two products
-  DotInt8, ///< vpdpbusd, sums of four products
+  FmaF32,  ///< vfmadd231ps, fmla
+  FmaF16,  ///< vfmadd231ph of AVX512-FP16, fmla
+  DotBF16, ///< vdpbf16ps, bfdot: sums of two products
+  DotInt8, ///< vpdpbusd, sdot, usdot: sums of four products
   AmxBF16, ///< tdpbf16ps
   AmxInt8  ///< tdpbssd
 };

@@ -4,6 +4,8 @@
 #include "machine/processor/CpuModels.h"
 
 #include "machine/processor/AmdCpus.h"
+#include "machine/processor/ArmCpus.h"
+#include "machine/processor/ArmFeatures.h"
 #include "machine/processor/CpuFeatures.h"
 #include "machine/processor/GenericCpus.h"
 #include "machine/processor/IntelCpus.h"
@@ -22,17 +24,20 @@ namespace anabranch::machine {
 namespace {
 
 /// A CPU of another maker counts as one of the last table.
-constexpr const CpuMaker *makers[] = {&intel, &amd, &anyMaker};
+constexpr const CpuMaker *makers[] = {&intel, &amd, &arm, &anyMaker};
 
 /// The features of which a multiply needs one.
 struct MultiplyNeeds {
-  const char *name, *feature, *otherFeature;
+  const char *name, *features[3];
 };
 
 constexpr MultiplyNeeds needs[multiplyCount] = {
-    {"f32 FMA", "fma", ""},          {"f16 FMA", "avx512fp16", ""},
-    {"vdpbf16ps", "avx512bf16", ""}, {"vpdpbusd", "avx512vnni", "avxvnni"},
-    {"tdpbf16ps", "amx-bf16", ""},   {"tdpbssd", "amx-int8", ""},
+    {"f32 FMA", {"fma", "neon"}},
+    {"f16 FMA", {"avx512fp16", "fullfp16"}},
+    {"bf16 dot products", {"avx512bf16", "bf16"}},
+    {"int8 dot products", {"avx512vnni", "avxvnni", "dotprod"}},
+    {"tdpbf16ps", {"amx-bf16"}},
+    {"tdpbssd", {"amx-int8"}},
 };
 
 bool hasAll(const CpuModel &model, const Multiplies &multiplies) {
@@ -77,6 +82,11 @@ CpuIdentity readIdentity() {
     return cpu;
   cpu.family = (a >> 8 & 0xf) == 0xf ? 0xf + (a >> 20 & 0xff) : a >> 8 & 0xf;
   cpu.model = (a >> 4 & 0xf) | (a >> 12 & 0xf0);
+#elif defined(__aarch64__)
+  ArmIdentity core = ArmIdentity::host();
+  cpu.maker = arm.names[0];
+  cpu.family = core.implementer;
+  cpu.model = core.part;
 #endif
   return cpu;
 }
@@ -143,8 +153,10 @@ const CpuModel &hostCpuModel() {
 const char *nameOf(Multiply multiply) { return needs[int(multiply)].name; }
 
 bool cpuHas(Multiply multiply) {
-  const MultiplyNeeds &need = needs[int(multiply)];
-  return cpuHas(need.feature) || cpuHas(need.otherFeature);
+  const auto &features = needs[int(multiply)].features;
+  return std::any_of(
+      std::begin(features), std::end(features),
+      [](const char *feature) { return feature && cpuHas(feature); });
 }
 
 } // namespace anabranch::machine

@@ -1,7 +1,7 @@
 //===- CpuModels.h - the models that are known, and the host's --*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables are IntelCpus.h, AmdCpus.h and GenericCpus.h.
+// The tables are IntelCpus.h, AmdCpus.h, ArmCpus.h and GenericCpus.h.
 
 #ifndef ANABRANCH_MACHINE_PROCESSOR_CPUMODELS_H
 #define ANABRANCH_MACHINE_PROCESSOR_CPUMODELS_H
@@ -17,7 +17,8 @@ namespace anabranch::machine {
 
 using Multiplies = std::bitset<multiplyCount>;
 
-/// What CPUID says of a CPU.
+/// What CPUID says of a CPU; of one of Arm, the register MIDR_EL1: the
+/// implementer and the part.
 struct CpuIdentity {
   std::string maker;
   unsigned family = 0, model = 0;

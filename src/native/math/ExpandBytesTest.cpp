@@ -84,7 +84,7 @@ class ByteDotTest : public testing::TestWithParam<const char *> {};
 TEST_P(ByteDotTest, EqualsSingleProducts) {
   native::TargetInfo target =
       llvm::cantFail(native::TargetInfo::get(GetParam()));
-  if (!target.runsHere())
+  if (!runs(target))
     GTEST_SKIP() << "this processor lacks " << GetParam();
   for (int64_t count = 1; count <= 4; ++count)
     for (int64_t lanes : {1, 4, 8, 16})
@@ -107,6 +107,7 @@ TEST_P(ByteDotTest, EqualsSingleProducts) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, ByteDotTest,
                          testing::Values("portable", "avx2", "avxvnni",
-                                         "avx512", "avx512vnni", "host"));
+                                         "avx512", "avx512vnni", "host",
+                                         "aarch64", "neoverse-v1"));
 
 } // namespace

@@ -142,7 +142,7 @@ TEST_P(MathTest, UnaryFunctionsAreWithinTwoUlp) {
                        "f32", 1);
   }
   KernelLibrary library = compile(text);
-  if (!target.runsHere())
+  if (!runs(target))
     GTEST_SKIP();
   std::vector<float> in = samples(400), out(in.size());
   for (const Function &function : functions)
@@ -177,7 +177,7 @@ TEST_P(MathTest, BinaryFunctionsAreWithinTwoUlp) {
                    std::string("%r = math.") + function.op + " %x, %y : VECTOR",
                    "f32", vectorType(), target.lanes(32));
   KernelLibrary library = compile(text);
-  if (!target.runsHere())
+  if (!runs(target))
     GTEST_SKIP();
 
   std::vector<float> x, y;
@@ -221,7 +221,7 @@ TEST_P(MathTest, DoublesAreLibms) {
       kernelText("vector", "%r = math.tanh %x : VECTOR", "f64", "vector<8xf64>",
                  8) +
       kernelText("scalar", "%r = math.powf %x, %y : f64", "f64", "f64", 1));
-  if (!target.runsHere())
+  if (!runs(target))
     GTEST_SKIP();
   std::vector<double> x(16), y(16, 1.5), out(16);
   for (size_t i = 0; i < x.size(); ++i)
@@ -259,7 +259,7 @@ protected:
       text.replace(text.find("-> i32 {"), 8,
                    "-> i32 attributes {anabranch.flushes_bf16} {");
     KernelLibrary library = compile(text);
-    if (!target.runsHere())
+    if (!runs(target))
       GTEST_SKIP();
     in = samples(50);
     out.resize(in.size());
@@ -312,9 +312,11 @@ TEST_P(BF16Test, MaximaOfRoundedNumbersAreRounded) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, BF16Test,
-                         testing::Values("avx2", "avx512", "host", "portable"));
+                         testing::Values("avx2", "avx512", "host", "portable",
+                                         "aarch64", "neoverse-v1"));
 
 INSTANTIATE_TEST_SUITE_P(Targets, MathTest,
-                         testing::Values("avx2", "avx512", "host", "portable"));
+                         testing::Values("avx2", "avx512", "host", "portable",
+                                         "aarch64", "neoverse-v1"));
 
 } // namespace

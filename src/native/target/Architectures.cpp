@@ -4,13 +4,14 @@
 #include "native/target/Architectures.h"
 
 #include "machine/processor/CpuFeatures.h"
+#include "native/isa/aarch64/Aarch64.h"
 #include "native/isa/x86/X86.h"
 
 namespace anabranch {
 namespace native {
 
 llvm::ArrayRef<const Architecture *> architectures() {
-  static const Architecture *const all[] = {&x86};
+  static const Architecture *const all[] = {&x86, &aarch64};
   return all;
 }
 

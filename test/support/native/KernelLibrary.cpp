@@ -5,6 +5,7 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "native/object/Link.h"
+#include "native/target/Architectures.h"
 #include "support/native/GuardedMemory.h"
 #include "support/native/ParsedKernel.h"
 #include "llvm/Support/FileSystem.h"
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <type_traits>
 
 using namespace llvm;
 
@@ -40,13 +42,24 @@ Expected<KernelLibrary> KernelLibrary::load(mlir::ModuleOp module,
   library.compiled = std::move(*objects);
   Error linked =
       linkKernels(library.compiled, options.target.architecture(), path);
-  if (!linked)
-    library.handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (linked)
     return std::move(linked);
-  if (!library.handle)
-    return createStringError("dlopen: %s", ::dlerror());
+  if (Error error = library.open(options.target, path.str().str()))
+    return std::move(error);
   return std::move(library);
+}
+
+Error KernelLibrary::open(const TargetInfo &target, const std::string &path) {
+  if (&target.architecture() == hostArchitecture()) {
+    handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+      return createStringError("dlopen: %s", ::dlerror());
+  } else if (ForeignProcess::emulates(target)) {
+    foreign = ForeignProcess::load(target, path);
+    if (!foreign)
+      return createStringError("the emulator does not load %s", path.c_str());
+  }
+  return Error::success();
 }
 
 Expected<KernelLibrary>
@@ -62,7 +75,8 @@ KernelLibrary::fromText(StringRef text, const TargetInfo &target, EmitFn emit) {
 }
 
 KernelLibrary::KernelLibrary(KernelLibrary &&other) noexcept
-    : compiled(std::move(other.compiled)), handle(other.handle) {
+    : compiled(std::move(other.compiled)), handle(other.handle),
+      foreign(std::move(other.foreign)) {
   other.handle = nullptr;
 }
 
@@ -71,16 +85,28 @@ KernelLibrary::~KernelLibrary() {
     ::dlclose(handle);
 }
 
-void *KernelLibrary::symbol(const std::string &name) const {
-  return ::dlsym(handle, name.c_str());
+bool KernelLibrary::has(const std::string &function) const {
+  return foreign ? foreign->has(function)
+                 : handle && ::dlsym(handle, function.c_str());
+}
+
+template <typename Function, typename... Arguments>
+int32_t KernelLibrary::call(const std::string &name,
+                            Arguments... arguments) const {
+  if (foreign)
+    return foreign->call(name, arguments...);
+  auto function = reinterpret_cast<Function>(::dlsym(handle, name.c_str()));
+  if constexpr (std::is_void_v<decltype(function(arguments...))>)
+    return function(arguments...), 0;
+  else
+    return function(arguments...);
 }
 
 anabranch_kernel_plan KernelLibrary::plan(const std::string &kernel,
                                           ArrayRef<int64_t> sizes) const {
   anabranch_kernel_plan plan = {1, 0};
-  if (auto function =
-          reinterpret_cast<anabranch_kernel_plan_fn>(symbol(kernel + "_plan")))
-    function(sizes.data(), &plan);
+  if (has(kernel + "_plan"))
+    call<anabranch_kernel_plan_fn>(kernel + "_plan", sizes.data(), &plan);
   return plan;
 }
 
@@ -88,9 +114,8 @@ std::vector<anabranch_strided_region>
 KernelLibrary::footprint(const std::string &kernel, ArrayRef<int64_t> sizes,
                          int64_t tile, size_t buffers) const {
   std::vector<anabranch_strided_region> regions(buffers);
-  auto function = reinterpret_cast<anabranch_kernel_footprint_fn>(
-      symbol(kernel + "_footprint"));
-  function(sizes.data(), tile, regions.data());
+  call<anabranch_kernel_footprint_fn>(kernel + "_footprint", sizes.data(), tile,
+                                      regions.data());
   return regions;
 }
 
@@ -102,21 +127,19 @@ int32_t KernelLibrary::run(const std::string &kernel, ArrayRef<void *> buffers,
 int32_t KernelLibrary::run(const std::string &kernel, ArrayRef<void *> buffers,
                            ArrayRef<int64_t> sizes, int64_t first,
                            int64_t last) const {
-  auto function = reinterpret_cast<anabranch_kernel_fn>(symbol(kernel));
   anabranch_kernel_plan grid = plan(kernel, sizes);
   size_t bytes = alignTo(grid.scratch_bytes, ANABRANCH_BUFFER_ALIGNMENT);
   GuardedMemory scratch(bytes, GuardedMemory::Side::End);
   // As floats of any width, words of a small number are denormal.
   std::fill_n(reinterpret_cast<uint32_t *>(scratch.data()),
               bytes / sizeof(uint32_t), 1);
-  auto setup =
-      reinterpret_cast<anabranch_kernel_setup_fn>(symbol(kernel + "_setup"));
-  if (setup && first < last)
-    if (int32_t status = setup(buffers.data(), sizes.data(), scratch.data()))
+  if (has(kernel + "_setup") && first < last)
+    if (int32_t status = call<anabranch_kernel_setup_fn>(
+            kernel + "_setup", buffers.data(), sizes.data(), scratch.data()))
       return status;
   for (int64_t tile = first; tile < last; ++tile)
-    if (int32_t status =
-            function(buffers.data(), sizes.data(), scratch.data(), tile))
+    if (int32_t status = call<anabranch_kernel_fn>(
+            kernel, buffers.data(), sizes.data(), scratch.data(), tile))
       return status;
   return ANABRANCH_KERNEL_OK;
 }

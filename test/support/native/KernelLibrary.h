@@ -9,9 +9,15 @@
 
 #include "anabranch/KernelABI.h"
 #include "native/Compile.h"
+#include "support/native/ForeignProcess.h"
 
 namespace anabranch {
 namespace native {
+
+/// Whether code of the target runs: on this processor, or in an emulator.
+inline bool runs(const TargetInfo &target) {
+  return target.runsHere() || ForeignProcess::emulates(target);
+}
 
 class KernelLibrary {
 public:
@@ -27,8 +33,8 @@ public:
 
   const std::vector<KernelObject> &objects() const { return compiled; }
 
-  /// The address of a symbol, or null.
-  void *symbol(const std::string &name) const;
+  /// Whether the library has a function of this name.
+  bool has(const std::string &function) const;
 
   anabranch_kernel_plan plan(const std::string &kernel,
                              llvm::ArrayRef<int64_t> sizes) const;
@@ -51,8 +57,14 @@ public:
 private:
   KernelLibrary() = default;
 
+  llvm::Error open(const TargetInfo &target, const std::string &path);
+  /// Calls a function of the library, wherever it runs.
+  template <typename Function, typename... Arguments>
+  int32_t call(const std::string &name, Arguments... arguments) const;
+
   std::vector<KernelObject> compiled;
-  void *handle = nullptr;
+  void *handle = nullptr; ///< null if the code is not this machine's
+  std::shared_ptr<ForeignProcess> foreign;
 };
 
 } // namespace native

@@ -1,0 +1,70 @@
+//===- ForeignProcess.h - runs kernels of another architecture --*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0
+//
+// An emulated process that calls functions of a kernel library on this
+// process's memory (ForeignCalls.h says how). For tests: the suites of kernels
+// run for every architecture on any machine that has the emulator.
+
+#ifndef ANABRANCH_SUPPORT_NATIVE_FOREIGNPROCESS_H
+#define ANABRANCH_SUPPORT_NATIVE_FOREIGNPROCESS_H
+
+#include "native/target/Target.h"
+#include "support/native/ForeignCalls.h"
+
+#include <memory>
+#include <string>
+
+namespace anabranch {
+namespace native {
+
+class ForeignProcess {
+public:
+  /// Whether the build found an emulator for code of this target.
+  static bool emulates(const TargetInfo &target);
+
+  /// Loads the library at `path`. Only if `emulates`. Null if the library does
+  /// not load; the emulator's standard error says why.
+  static std::shared_ptr<ForeignProcess> load(const TargetInfo &target,
+                                              const std::string &path);
+
+  ForeignProcess(const ForeignProcess &) = delete;
+  ForeignProcess &operator=(const ForeignProcess &) = delete;
+  ~ForeignProcess();
+
+  bool has(const std::string &function) {
+    return ask(ANABRANCH_FIND, function) != 0;
+  }
+
+  /// Calls a function with up to four words, and returns its result. Pointers
+  /// are those of this process.
+  template <typename... Words>
+  int32_t call(const std::string &function, Words... words) {
+    return static_cast<int32_t>(
+        ask(ANABRANCH_CALL, function, {toWord(words)...}));
+  }
+
+private:
+  ForeignProcess() = default;
+
+  static uint64_t toWord(int64_t number) { return uint64_t(number); }
+  static uint64_t toWord(const void *pointer) {
+    return reinterpret_cast<uint64_t>(pointer);
+  }
+
+  bool start(const TargetInfo &target);
+  /// Sends a request, and serves the process until it is done. If the process
+  /// ends, the test has failed, and the result is -1.
+  uint64_t ask(uint64_t kind, const std::string &name,
+               std::initializer_list<uint64_t> arguments = {});
+  bool send(const void *data, size_t bytes) const;
+  bool receive(void *data, size_t bytes) const;
+  bool sendPage(uint64_t address) const;
+
+  int socket = -1;
+  int pid = -1;
+};
+
+} // namespace native
+} // namespace anabranch
+
+#endif // ANABRANCH_SUPPORT_NATIVE_FOREIGNPROCESS_H
