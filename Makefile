@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: demo chat test test-fast soak bench bench-kernels wheel lint format product build clean
+.PHONY: demo chat test test-fast soak bench bench-kernels wheel lint format for-tests product build clean
 
 demo: product ## a real sentence-embedding model, eager and compiled
 	$(PYTHON) examples/01_embed.py
@@ -14,13 +14,13 @@ chat: product ## a language model with its real weights answers in the terminal
 	@scripts/setup.sh chat
 	@$(PYTHON) examples/07_chat.py
 
-test: build ## everything: lint, gtest, lit, pytest
+test: for-tests build ## everything: lint, gtest, lit, pytest
 	$(PYTHON) scripts/test.py
 
-test-fast: build ## the subset to run after each edit, about a minute
+test-fast: for-tests build ## the subset to run after each edit, about a minute
 	$(PYTHON) scripts/test.py --fast
 
-soak: build ## random tests in turns, SECONDS=3600 or as many as you say; ARGS=--sanitize
+soak: for-tests build ## random tests in turns, SECONDS=3600 or as many as you say; ARGS=--sanitize
 	$(PYTHON) scripts/soak.py --seconds $(or $(SECONDS),3600) $(ARGS)
 
 bench: build ## interleaved with eager, Inductor and other engines; see benchmark/
@@ -35,11 +35,14 @@ bench-kernels: build ## each kernel, the best peer and the machine's limit; ARGS
 wheel: build ## dist/: wheels for each Python here, the runtime alone, the sdist
 	$(PYTHON) scripts/wheel.py
 
-lint: build ## clang-format, clang-tidy, ruff, mypy
+lint: for-tests build ## clang-format, clang-tidy, ruff, mypy
 	$(PYTHON) scripts/test.py lint
 
-format: build ## what lint asks for, done
+format: for-tests build ## what lint asks for, done
 	$(PYTHON) scripts/lint.py --fix
+
+for-tests:
+	@scripts/setup.sh test
 
 product: ## what a user needs of the build
 	@scripts/setup.sh

@@ -23,6 +23,7 @@ find_python() {
 # A Debian python comes without headers and venv; others bring their own.
 wanted_packages() {
   grep -v '^#' requirements/apt.txt
+  [ "$1" != test ] || grep -v '^#' requirements/apt-test.txt
   case "$python" in /usr/bin/*) echo python3-dev; echo python3-venv ;; esac
   # Node's own packages bring npm along.
   command -v npm >/dev/null || echo npm
@@ -30,7 +31,7 @@ wanted_packages() {
 
 install_packages() {
   local package missing=()
-  for package in $(wanted_packages); do
+  for package in $(wanted_packages "$1"); do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null |
       grep -q '^install ok installed' || missing+=("$package")
   done
@@ -107,7 +108,8 @@ link_sources() {
 
 configure() {
   local stamp
-  stamp=build/stamp-$(sha256sum scripts/setup.sh .venv/stamp-* |
+  stamp=build/stamp-$(sha256sum scripts/setup.sh .venv/stamp-* \
+    "$(command -v qemu-aarch64-static || echo /dev/null)" |
     sha256sum | cut -c1-16)
   [ -e "$stamp" ] && [ -e build/build.ninja ] && return 0
   say "configuring build/"
@@ -123,7 +125,7 @@ configure() {
 }
 
 python=$(find_python) || fail "CPython 3.11 is needed (set PYTHON to name it)"
-install_packages
+install_packages "${1:-}"
 make_venv
 link_sources
 # Everything else works without the page.

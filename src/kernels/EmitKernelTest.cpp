@@ -204,7 +204,8 @@ TEST_P(EmitKernelTest, HalvesAreComputedAndReadAsBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, EmitKernelTest,
-                         testing::Values("portable", "host", "avx2", "avx512",
+                         testing::Values("portable", "aarch64", "neoverse-v1",
+                                         "host", "avx2", "avx512",
                                          "avx512fp16"));
 
 } // namespace

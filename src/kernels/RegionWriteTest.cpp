@@ -137,6 +137,7 @@ TEST_P(RegionWriteTest, TouchesTheRegionAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, RegionWriteTest,
-                         testing::Values("portable", "host", "avx2", "avx512"));
+                         testing::Values("portable", "aarch64", "neoverse-v1",
+                                         "host", "avx2", "avx512"));
 
 } // namespace

@@ -85,4 +85,5 @@ TEST_P(RowPrefetchTest, LeavesWhatTheSecondCacheHolds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, RowPrefetchTest,
-                         testing::Values("portable", "avx2", "avx512", "host"));
+                         testing::Values("portable", "aarch64", "neoverse-v1",
+                                         "avx2", "avx512", "host"));

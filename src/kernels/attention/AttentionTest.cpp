@@ -418,7 +418,8 @@ TEST_P(AttentionTest, HiddenKeysDoNotMatter) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, AttentionTest,
-                         testing::Combine(testing::Values("portable", "avx2",
+                         testing::Combine(testing::Values("portable", "aarch64",
+                                                          "neoverse-v1", "avx2",
                                                           "host"),
                                           testing::ValuesIn(cases)),
                          caseName<Case>);
@@ -445,12 +446,12 @@ std::vector<Case> casesOfAmx(bool bf16) {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(BF16, AttentionTest,
-                         testing::Combine(testing::Values("portable", "avx2",
-                                                          "sapphirerapids",
-                                                          "znver4"),
-                                          testing::ValuesIn(casesOfAmx(true))),
-                         caseName<Case>);
+INSTANTIATE_TEST_SUITE_P(
+    BF16, AttentionTest,
+    testing::Combine(testing::Values("portable", "aarch64", "neoverse-v1",
+                                     "avx2", "sapphirerapids", "znver4"),
+                     testing::ValuesIn(casesOfAmx(true))),
+    caseName<Case>);
 
 INSTANTIATE_TEST_SUITE_P(Parts, AttentionTest,
                          testing::Combine(testing::Values("amx"),

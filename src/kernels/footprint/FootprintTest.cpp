@@ -269,13 +269,14 @@ std::vector<FootprintCase> cases() {
 
 std::string
 caseName(const testing::TestParamInfo<std::tuple<const char *, int>> &info) {
-  return std::string(std::get<0>(info.param)) + "_" +
+  return native::testNameOf(std::get<0>(info.param)) + "_" +
          cases()[std::get<1>(info.param)].name;
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, FootprintTest,
-    testing::Combine(testing::Values("portable", "avx2", "amx", "host"),
+    testing::Combine(testing::Values("portable", "aarch64", "neoverse-v1",
+                                     "avx2", "amx", "host"),
                      testing::Range(0, int(cases().size()))),
     caseName);
 

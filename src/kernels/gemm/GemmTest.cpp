@@ -297,32 +297,36 @@ TEST_P(GemmTest, EqualsPlainLoops) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, GemmTest,
-    testing::Combine(testing::Values("portable", "avx2", "host"),
+    testing::Combine(testing::Values("portable", "aarch64", "neoverse-v1",
+                                     "avx2", "host"),
                      testing::ValuesIn(withShapes("f32", floatCases))),
     caseName<GemmCase>);
 INSTANTIATE_TEST_SUITE_P(
     Bytes, GemmTest,
-    testing::Combine(testing::Values("portable", "avx2", "avxvnni",
-                                     "avxvnniint8", "avx512", "avx512vnni",
-                                     "amx", "host"),
+    testing::Combine(testing::Values("portable", "aarch64", "neoverse-v1",
+                                     "avx2", "avxvnni", "avxvnniint8", "avx512",
+                                     "avx512vnni", "amx", "host"),
                      testing::ValuesIn(withShapes("i8", int8Cases))),
     caseName<GemmCase>);
 INSTANTIATE_TEST_SUITE_P(Integers, GemmTest,
-                         testing::Combine(testing::Values("portable", "avx2",
+                         testing::Combine(testing::Values("portable", "aarch64",
+                                                          "neoverse-v1", "avx2",
                                                           "host"),
                                           testing::ValuesIn(integerCases)),
                          caseName<GemmCase>);
 INSTANTIATE_TEST_SUITE_P(
     Bf16, GemmTest,
-    testing::Combine(testing::Values("portable", "avx512bf16", "avx512",
-                                     "avx512fp16", "amx"),
+    testing::Combine(testing::Values("portable", "aarch64", "neoverse-v1",
+                                     "avx512bf16", "avx512", "avx512fp16",
+                                     "amx"),
                      testing::ValuesIn(casesOf("bf16"))),
     caseName<GemmCase>);
-INSTANTIATE_TEST_SUITE_P(F16, GemmTest,
-                         testing::Combine(testing::Values("portable", "avx512",
-                                                          "avx512fp16"),
-                                          testing::ValuesIn(casesOf("f16"))),
-                         caseName<GemmCase>);
+INSTANTIATE_TEST_SUITE_P(
+    F16, GemmTest,
+    testing::Combine(testing::Values("portable", "aarch64", "neoverse-v1",
+                                     "avx512", "avx512fp16"),
+                     testing::ValuesIn(casesOf("f16"))),
+    caseName<GemmCase>);
 
 ChosenProduct planOn(const GemmCase &c, const char *target) {
   return ParsedCase(c).plan(llvm::cantFail(native::TargetInfo::get(target)));

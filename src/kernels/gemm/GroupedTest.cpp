@@ -153,7 +153,8 @@ TEST_P(GroupedTest, MultipliesTheWeightAtThePlaceOfEachRow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, GroupedTest,
-                         testing::Combine(testing::Values("portable", "host",
+                         testing::Combine(testing::Values("portable", "aarch64",
+                                                          "neoverse-v1", "host",
                                                           "avx2", "avx512"),
                                           testing::ValuesIn(cases)),
                          caseName<Case>);

@@ -168,6 +168,7 @@ TEST_P(FloatPartsTest, PartsOfF16SumUpToIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, FloatPartsTest,
-                         testing::Values("portable", "avx512bf16", "amx"));
+                         testing::Values("portable", "aarch64", "neoverse-v1",
+                                         "avx512bf16", "amx"));
 
 } // namespace

@@ -423,8 +423,8 @@ const Convolution others[] = {
 
 std::string
 nameOf(const testing::TestParamInfo<ImagePatchTest::ParamType> &info) {
-  return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param) +
-         "_" + std::get<2>(info.param).name;
+  return native::testNameOf(std::get<0>(info.param)) + "_" +
+         std::get<1>(info.param) + "_" + std::get<2>(info.param).name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ImagePatchTest,
@@ -432,11 +432,13 @@ INSTANTIATE_TEST_SUITE_P(Cases, ImagePatchTest,
                                           testing::Values("f32", "f16", "bf16"),
                                           testing::ValuesIn(convolutions)),
                          nameOf);
-INSTANTIATE_TEST_SUITE_P(
-    FewChannels, ImagePatchTest,
-    testing::Combine(testing::Values("amx", "avx512", "avx2", "portable"),
-                     testing::Values("f32", "bf16"), testing::ValuesIn(others)),
-    nameOf);
+INSTANTIATE_TEST_SUITE_P(FewChannels, ImagePatchTest,
+                         testing::Combine(testing::Values("amx", "avx512",
+                                                          "avx2", "portable",
+                                                          "neoverse-v1"),
+                                          testing::Values("f32", "bf16"),
+                                          testing::ValuesIn(others)),
+                         nameOf);
 
 /// Those whose numbers are finite.
 std::vector<Convolution> ofBytes() {
@@ -449,12 +451,11 @@ std::vector<Convolution> ofBytes() {
   return found;
 }
 
-INSTANTIATE_TEST_SUITE_P(Bytes, BytesOfImagesTest,
-                         testing::Combine(testing::Values("amx", "avx512vnni",
-                                                          "avxvnni", "avx512",
-                                                          "avx2", "portable"),
-                                          testing::Values("i8", "u8"),
-                                          testing::ValuesIn(ofBytes())),
-                         nameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Bytes, BytesOfImagesTest,
+    testing::Combine(testing::Values("amx", "avx512vnni", "avxvnni", "avx512",
+                                     "avx2", "portable", "neoverse-v1"),
+                     testing::Values("i8", "u8"), testing::ValuesIn(ofBytes())),
+    nameOf);
 
 } // namespace

@@ -330,7 +330,8 @@ const WeightCase cases[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(Cases, QuantizedTest,
-                         testing::Combine(testing::Values("portable", "avx2",
+                         testing::Combine(testing::Values("portable", "aarch64",
+                                                          "neoverse-v1", "avx2",
                                                           "avx512vnni", "amx"),
                                           testing::ValuesIn(cases)),
                          caseName<WeightCase>);

@@ -35,8 +35,15 @@ int64_t now() {
       .count();
 }
 
-/// Keeps the compiler from dropping what was computed.
-void use(float value) { asm volatile("" : : "x"(value) : "memory"); }
+/// Keeps the compiler from dropping what was computed. The value is in a vector
+/// register.
+void use(float value) {
+#ifdef __aarch64__
+  asm volatile("" : : "w"(value) : "memory");
+#else
+  asm volatile("" : : "x"(value) : "memory");
+#endif
+}
 
 //===----------------------------------------------------------------------===//
 // Loops, one for each width of vectors
@@ -49,13 +56,19 @@ volatile float factor = 0.999f, summand = 0.001f;
 
 #pragma clang fp contract(fast)
 
-/// Independent chains of multiply-adds. A core has two units with a latency of
-/// four to five cycles, so eight to ten chains keep it busy. More chains than
-/// these do not fit the 16 registers that `use` takes: they would be stored and
-/// loaded in each round, which halves the rate. Returns the number of
-/// operations.
+/// Independent chains of multiply-adds. A core of x86 has two units with a
+/// latency of four to five cycles, so eight to ten chains keep it busy; one of
+/// Arm has up to four units. More chains than these do not fit the registers
+/// that `use` takes, 16 of x86: they would be stored and loaded in each round,
+/// which halves the rate.
+#ifdef __aarch64__
+constexpr int chains = 20;
+#else
+constexpr int chains = 12;
+#endif
+
+/// Returns the number of operations.
 template <typename Vector> [[gnu::always_inline]] inline double multiplyAdd() {
-  constexpr int chains = 12;
   Vector sums[chains], x, y;
   constexpr int lanes = sizeof(Vector) / sizeof(float);
   for (int i = 0; i < lanes; ++i) {

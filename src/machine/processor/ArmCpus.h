@@ -40,11 +40,8 @@ inline constexpr CpuRow armCpus[] = {
 // clang-format on
 
 /// Every core that says its implementer and part counts as one of this table.
-inline constexpr CpuMaker arm = {{"Arm"},
-                                 std::begin(armCpus),
-                                 std::end(armCpus),
-                                 "aarch64",
-                                 "aarch64"};
+inline constexpr CpuMaker arm = {
+    {"Arm"}, std::begin(armCpus), std::end(armCpus), "aarch64", "aarch64"};
 
 } // namespace anabranch::machine
 

@@ -24,23 +24,12 @@ struct Row {
 
 constexpr Row rows[] = {
     {"aes", First, 4}, // LLVM's name also means the carry-less product
-    {"bf16", Second, 14},
-    {"complxnum", First, 14},
-    {"crc", First, 7},
-    {"dotprod", First, 20},
-    {"fp-armv8", First, 0},
-    {"fp16fml", First, 23},
-    {"fullfp16", First, 10},
-    {"i8mm", Second, 13},
-    {"jsconv", First, 13},
-    {"lse", First, 8},
-    {"neon", First, 1},
-    {"rcpc", First, 15},
-    {"rdm", First, 12},
-    {"sha2", First, 6},
-    {"sha3", First, 17},
-    {"sve", First, 22},
-    {"sve2", Second, 1},
+    {"bf16", Second, 14},    {"complxnum", First, 14}, {"crc", First, 7},
+    {"dotprod", First, 20},  {"fp-armv8", First, 0},   {"fp16fml", First, 23},
+    {"fullfp16", First, 10}, {"i8mm", Second, 13},     {"jsconv", First, 13},
+    {"lse", First, 8},       {"neon", First, 1},       {"rcpc", First, 15},
+    {"rdm", First, 12},      {"sha2", First, 6},       {"sha3", First, 17},
+    {"sve", First, 22},      {"sve2", Second, 1},
 };
 
 const Row *findRow(std::string_view feature) {

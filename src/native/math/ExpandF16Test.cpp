@@ -116,6 +116,7 @@ TEST_P(F16Test, RoundsToNearestEven) {
         << std::hexfloat << floats[i] << " became " << float(halves[i]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, F16Test, testing::Values("portable", "avx2", "aarch64"));
+INSTANTIATE_TEST_SUITE_P(Targets, F16Test,
+                         testing::Values("portable", "avx2", "aarch64"));
 
 } // namespace

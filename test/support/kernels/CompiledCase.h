@@ -20,7 +20,7 @@ template <typename CaseT> using TargetAndCase = std::tuple<const char *, CaseT>;
 
 template <typename CaseT>
 std::string caseName(const testing::TestParamInfo<TargetAndCase<CaseT>> &info) {
-  return std::string(std::get<0>(info.param)) + "_" +
+  return native::testNameOf(std::get<0>(info.param)) + "_" +
          std::get<1>(info.param).name;
 }
 

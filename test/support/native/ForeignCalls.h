@@ -3,7 +3,8 @@
  *
  * The test sends requests; the program answers with notes, the last of which is
  * ANABRANCH_DONE. All memory belongs to the test: the program asks for a page
- * when a kernel first touches it, and sends back the bytes that kernels changed.
+ * when a kernel first touches it, and sends back the bytes that kernels
+ * changed.
  */
 #ifndef ANABRANCH_SUPPORT_NATIVE_FOREIGNCALLS_H
 #define ANABRANCH_SUPPORT_NATIVE_FOREIGNCALLS_H
@@ -15,11 +16,13 @@ enum { ANABRANCH_FOREIGN_PAGE = 4096, ANABRANCH_FOREIGN_ARGUMENTS = 4 };
 enum anabranch_foreign_request_kind {
   ANABRANCH_LOAD, /* the library of this name */
   ANABRANCH_FIND, /* whether a function of this name exists */
-  ANABRANCH_CALL  /* the function of this name */
+  ANABRANCH_CALL /* the function of this name, `times` times, each time with one
+                    more in the last argument; the first result but zero ends it
+                  */
 };
 
 struct anabranch_foreign_request {
-  uint64_t kind;
+  uint64_t kind, times;
   uint64_t arguments[ANABRANCH_FOREIGN_ARGUMENTS];
   char name[480];
 };

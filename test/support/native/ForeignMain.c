@@ -126,6 +126,15 @@ static void give_back(void) {
 
 typedef int32_t (*function)(uint64_t, uint64_t, uint64_t, uint64_t);
 
+static uint64_t call(function called,
+                     const struct anabranch_foreign_request *request) {
+  const uint64_t *a = request->arguments;
+  int32_t status = 0;
+  for (uint64_t i = 0; i < request->times && !status; ++i)
+    status = called(a[0], a[1], a[2], a[3] + i);
+  return (uint64_t)status;
+}
+
 int main(void) {
   struct sigaction action;
   memset(&action, 0, sizeof action);
@@ -144,10 +153,9 @@ int main(void) {
       result = library != NULL;
     } else {
       function called = (function)(uint64_t)dlsym(library, request.name);
-      const uint64_t *a = request.arguments;
       result = called != NULL;
       if (called && request.kind == ANABRANCH_CALL)
-        result = (uint64_t)called(a[0], a[1], a[2], a[3]);
+        result = call(called, &request);
       give_back();
     }
     note(ANABRANCH_DONE, result, 0);

@@ -37,8 +37,8 @@ bool ForeignProcess::emulates(const TargetInfo &target) {
 #endif
 }
 
-std::shared_ptr<ForeignProcess>
-ForeignProcess::load(const TargetInfo &target, const std::string &path) {
+std::shared_ptr<ForeignProcess> ForeignProcess::load(const TargetInfo &target,
+                                                     const std::string &path) {
   std::shared_ptr<ForeignProcess> process(new ForeignProcess);
   if (process->start(target) && process->ask(ANABRANCH_LOAD, path) == 1)
     return process;
@@ -55,9 +55,13 @@ bool ForeignProcess::start(const TargetInfo &target) {
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, ends[1], 0);
   ::posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
-  const char *argv[] = {ANABRANCH_EMULATOR,   "-L",   ANABRANCH_EMULATED_ROOT,
-                        "-cpu",               emulatedCore(target),
-                        ANABRANCH_FOREIGN_MAIN, nullptr};
+  const char *argv[] = {ANABRANCH_EMULATOR,
+                        "-L",
+                        ANABRANCH_EMULATED_ROOT,
+                        "-cpu",
+                        emulatedCore(target),
+                        ANABRANCH_FOREIGN_MAIN,
+                        nullptr};
   int error = ::posix_spawn(&pid, argv[0], &actions, nullptr,
                             const_cast<char *const *>(argv), environ);
   ::posix_spawn_file_actions_destroy(&actions);
@@ -120,9 +124,11 @@ bool ForeignProcess::sendPage(uint64_t address) const {
 }
 
 uint64_t ForeignProcess::ask(uint64_t kind, const std::string &name,
-                             std::initializer_list<uint64_t> arguments) {
+                             std::initializer_list<uint64_t> arguments,
+                             uint64_t times) {
   anabranch_foreign_request request = {};
   request.kind = kind;
+  request.times = times;
   std::copy(arguments.begin(), arguments.end(), request.arguments);
   name.copy(request.name, sizeof request.name - 1);
   anabranch_foreign_note note;

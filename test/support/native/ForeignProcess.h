@@ -42,6 +42,15 @@ public:
     return static_cast<int32_t>(
         ask(ANABRANCH_CALL, function, {toWord(words)...}));
   }
+  /// Calls a kernel for some tiles, up to the first status that is not zero.
+  int32_t callTiles(const std::string &kernel, void *const *buffers,
+                    const int64_t *sizes, void *scratch, int64_t first,
+                    int64_t last) {
+    return static_cast<int32_t>(
+        ask(ANABRANCH_CALL, kernel,
+            {toWord(buffers), toWord(sizes), toWord(scratch), toWord(first)},
+            uint64_t(last - first)));
+  }
 
 private:
   ForeignProcess() = default;
@@ -55,7 +64,8 @@ private:
   /// Sends a request, and serves the process until it is done. If the process
   /// ends, the test has failed, and the result is -1.
   uint64_t ask(uint64_t kind, const std::string &name,
-               std::initializer_list<uint64_t> arguments = {});
+               std::initializer_list<uint64_t> arguments = {},
+               uint64_t times = 1);
   bool send(const void *data, size_t bytes) const;
   bool receive(void *data, size_t bytes) const;
   bool sendPage(uint64_t address) const;

@@ -137,6 +137,9 @@ int32_t KernelLibrary::run(const std::string &kernel, ArrayRef<void *> buffers,
     if (int32_t status = call<anabranch_kernel_setup_fn>(
             kernel + "_setup", buffers.data(), sizes.data(), scratch.data()))
       return status;
+  if (foreign && first < last)
+    return foreign->callTiles(kernel, buffers.data(), sizes.data(),
+                              scratch.data(), first, last);
   for (int64_t tile = first; tile < last; ++tile)
     if (int32_t status = call<anabranch_kernel_fn>(
             kernel, buffers.data(), sizes.data(), scratch.data(), tile))

@@ -11,12 +11,21 @@
 #include "native/Compile.h"
 #include "support/native/ForeignProcess.h"
 
+#include <algorithm>
+#include <string>
+
 namespace anabranch {
 namespace native {
 
 /// Whether code of the target runs: on this processor, or in an emulator.
 inline bool runs(const TargetInfo &target) {
   return target.runsHere() || ForeignProcess::emulates(target);
+}
+
+/// The target's name as a part of a test's, in which gtest takes few signs.
+inline std::string testNameOf(std::string target) {
+  std::replace(target.begin(), target.end(), '-', '_');
+  return target;
 }
 
 class KernelLibrary {

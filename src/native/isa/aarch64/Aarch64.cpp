@@ -38,7 +38,8 @@ llvm::ArrayRef<NamedTarget> targets() {
   static const std::vector<NamedTarget> all = [] {
     std::vector<NamedTarget> made;
     for (const Row &row : rows)
-      made.push_back({row.name, row.cpu, std::string(v82) + row.more, row.model});
+      made.push_back(
+          {row.name, row.cpu, std::string(v82) + row.more, row.model});
     return made;
   }();
   return all;
@@ -61,8 +62,10 @@ bool mayUse(llvm::StringRef) { return true; }
 } // namespace
 
 const Architecture aarch64 = {
-    "aarch64", "aarch64-unknown-linux-gnu", "aarch64linux",     "aarch64",
-    initialize, targets,                    /*tuning=*/"+neon", mayUse,
+    "aarch64",          "aarch64-unknown-linux-gnu",
+    "aarch64linux",     "aarch64",
+    initialize,         targets,
+    /*tuning=*/"+neon", mayUse,
     Aarch64Isa::create,
 };
 

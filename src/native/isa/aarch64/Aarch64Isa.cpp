@@ -89,8 +89,8 @@ bool Aarch64Isa::hasByteDot(ByteSigns signs, int64_t lanes) const {
 
 Value Aarch64Isa::dotBytes(OpBuilder &b, Location loc, ByteSigns signs,
                            Value sum, Value first, Value second) const {
-  StringRef name = signs == ByteSigns::Signed ? "sdot.v4i32.v16i8"
-                                              : "usdot.v4i32.v16i8";
+  StringRef name =
+      signs == ByteSigns::Signed ? "sdot.v4i32.v16i8" : "usdot.v4i32.v16i8";
   auto bytes = [&](Value words) {
     return bitcast(b, loc, 4 * wordLanes, b.getI8Type(), words);
   };

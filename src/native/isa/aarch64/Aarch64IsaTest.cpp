@@ -40,14 +40,13 @@ TEST_P(Aarch64IsaTest, AgreesWithTheTableOfMachines) {
     EXPECT_EQ(target.isa().has(multiply), target.model.rate(multiply) > 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Targets, Aarch64IsaTest,
-    testing::Values(Expected{"aarch64", false, false},
-                    Expected{"neoverse-n1", false, false},
-                    Expected{"ampere-altra", false, false},
-                    Expected{"neoverse-v1", true, true},
-                    Expected{"neoverse-v2", true, true},
-                    Expected{"grace", true, true},
-                    Expected{"apple-m1", false, false}));
+INSTANTIATE_TEST_SUITE_P(Targets, Aarch64IsaTest,
+                         testing::Values(Expected{"aarch64", false, false},
+                                         Expected{"neoverse-n1", false, false},
+                                         Expected{"ampere-altra", false, false},
+                                         Expected{"neoverse-v1", true, true},
+                                         Expected{"neoverse-v2", true, true},
+                                         Expected{"grace", true, true},
+                                         Expected{"apple-m1", false, false}));
 
 } // namespace

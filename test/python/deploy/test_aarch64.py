@@ -1,0 +1,193 @@
+"""Packages that are made here for 64-bit Arm run there, in an emulator: on a core of
+ARMv8.2, and on one with every feature. Results are held against eager PyTorch."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import anabranch
+
+ROOT = Path(__file__).resolve().parents[3]
+EMULATOR = shutil.which("qemu-aarch64-static")
+LIBRARIES = "/usr/aarch64-linux-gnu"
+BUILD = ROOT / "build-aarch64"
+CORES = {"neoverse-n1": "neoverse-n1", "neoverse-v1": "max"}
+
+pytestmark = pytest.mark.skipif(
+    not EMULATOR or not shutil.which("aarch64-linux-gnu-g++"),
+    reason="qemu-user-static or the cross compiler is not installed",
+)
+
+
+def run_here(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, check=False
+    )
+
+
+def succeed(*command: str | Path) -> None:
+    done = run_here(*command)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def runner() -> Path:
+    """anabranch-run for 64-bit Arm, built from the sources."""
+    succeed(
+        *("cmake", "-G", "Ninja", "-S", ROOT, "-B", BUILD),
+        f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/aarch64.cmake",
+        "-DANABRANCH_RUNTIME_ONLY=ON",
+        "-DANABRANCH_TESTS=OFF",
+        "-DANABRANCH_PYTHON=OFF",
+    )
+    succeed("ninja", "-C", BUILD, "-j2", "anabranch-run")
+    return BUILD / "bin" / "anabranch-run"
+
+
+def emulate(
+    runner: Path, core: str, *arguments: str | Path
+) -> subprocess.CompletedProcess[str]:
+    assert EMULATOR
+    return run_here(EMULATOR, "-L", LIBRARIES, "-cpu", core, runner, *arguments)
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads = nn.MultiheadAttention(64, 4, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.heads(x, x, x, need_weights=False)[0]
+
+
+class Half(nn.Module):
+    """A model of 16 bits with a result of 32."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(
+            nn.Linear(64, 96), nn.GELU(), nn.LayerNorm(96), nn.Linear(96, 40)
+        ).to(dtype)
+        self.dtype = dtype
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x.to(self.dtype)).float()
+
+
+class Calls(nn.Module):
+    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *values: torch.Tensor) -> torch.Tensor:
+        return self.function(*values)
+
+
+def floats(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape)
+
+
+def int8(*shape: int) -> torch.Tensor:
+    return torch.randint(-128, 128, shape, dtype=torch.int8)
+
+
+MODELS: dict[str, Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]] = {
+    "layers": lambda: (
+        nn.Sequential(nn.Linear(64, 200), nn.GELU(), nn.LayerNorm(200)),
+        (floats(9, 64),),
+    ),
+    "attention": lambda: (Attention(), (floats(2, 17, 64),)),
+    "convolutions": lambda: (
+        nn.Sequential(
+            nn.Conv2d(3, 16, 3, padding=1),
+            nn.BatchNorm2d(16),
+            nn.ReLU(),
+            nn.Conv2d(16, 16, 3, stride=2, groups=16),
+            nn.Conv2d(16, 24, 1),
+            nn.AdaptiveAvgPool2d(1),
+        ),
+        (floats(1, 3, 19, 23),),
+    ),
+    "bf16": lambda: (Half(torch.bfloat16), (floats(7, 64),)),
+    "f16": lambda: (Half(torch.float16), (floats(7, 64),)),
+    "embedding": lambda: (
+        nn.Sequential(nn.Embedding(50, 32), nn.Linear(32, 8)),
+        (torch.randint(0, 50, (4, 6)),),
+    ),
+    "bytes": lambda: (Calls(torch._int_mm), (int8(33, 64), int8(64, 40))),
+    "functions": lambda: (
+        Calls(
+            lambda x: torch.stack([x.exp(), x.erf(), x.tanh(), x.sigmoid(), x.sin()])
+        ),
+        (floats(3, 70),),
+    ),
+    "reductions": lambda: (
+        Calls(
+            lambda x: torch.cat(
+                [x.var(1), x.amax(1), x.logsumexp(1), x.cumsum(1)[:, -1]]
+            )
+        ),
+        (floats(12, 300),),
+    ),
+    "indexing": lambda: (
+        Calls(lambda x, i: x.gather(1, i) + x.sort(1).values[:, :5]),
+        (floats(6, 20), torch.randint(0, 20, (6, 5))),
+    ),
+    "doubles": lambda: (
+        Calls(lambda x: F.softmax(x @ x.T, -1)),
+        (floats(9, 11).double(),),
+    ),
+}
+
+
+@pytest.mark.parametrize("target", CORES)
+@pytest.mark.parametrize("name", MODELS)
+def test_runs_there(name: str, target: str, runner: Path, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, inputs = MODELS[name]()
+    with torch.no_grad():
+        wanted = model.eval()(*inputs).numpy()
+    package = tmp_path / "package.anb"
+    anabranch.export(model, package, inputs, targets=["avx2", target])
+    for number, value in enumerate(inputs):
+        np.save(tmp_path / f"in{number}.npy", value.numpy())
+    done = emulate(
+        *(runner, CORES[target], package, "--inputs"),
+        *(tmp_path / f"in{number}.npy" for number in range(len(inputs))),
+        *("--output-dir", tmp_path, "--threads", "2"),
+    )
+    assert done.returncode == 0, done.stderr
+    got = np.load(tmp_path / "output0.npy")
+    accuracy = 2e-2 if name == "bf16" else 2e-3 if name == "f16" else 2e-5
+    np.testing.assert_allclose(got, wanted, atol=accuracy, rtol=accuracy)
+
+
+def test_says_what_it_lacks(runner: Path, tmp_path: Path) -> None:
+    """A core without bf16 is refused code with it; code for x86 is none for Arm."""
+    model, inputs = MODELS["bf16"]()
+    for target, why in {
+        "neoverse-v1": "this CPU lacks what its kernels need",
+        "avx2": "it was made for x86-64, this machine is aarch64",
+    }.items():
+        package = tmp_path / f"{target}.anb"
+        anabranch.export(model.eval(), package, inputs, targets=[target])
+        done = emulate(runner, "neoverse-n1", package)
+        assert done.returncode != 0
+        assert why in done.stderr, done.stderr
+
+
+def test_is_refused_here(tmp_path: Path) -> None:
+    model, inputs = MODELS["layers"]()
+    package = tmp_path / "arm.anb"
+    anabranch.export(model.eval(), package, inputs, targets=["grace"])
+    with pytest.raises(RuntimeError, match="made for aarch64, this machine is x86-64"):
+        anabranch.load(package)
