@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 from torch import nn
+from torch._inductor.compile_fx import make_graph_return_tuple
 from torch.fx.passes.split_module import split_module
 
 import npugraph_ex
@@ -67,11 +68,9 @@ def test_pieces_between_opaque_calls(codes) -> None:
         order = {node: place for place, node in enumerate(module.graph.nodes)}
         parts = split_module(module, module, lambda node: order[node] // 4)
         for name, piece in parts.named_children():
-            values = [
-                n.meta["example_value"]
-                for n in piece.graph.find_nodes(op="placeholder")
-            ]
-            setattr(parts, name, Piece(backend(piece, values)))
+            inputs = piece.graph.find_nodes(op="placeholder")
+            values = [node.meta["example_value"] for node in inputs]
+            setattr(parts, name, Piece(make_graph_return_tuple(piece, values, backend)))
         return parts
 
     class Piece(nn.Module):
@@ -80,8 +79,7 @@ def test_pieces_between_opaque_calls(codes) -> None:
             self.call = call
 
         def forward(self, *arguments):
-            results = self.call(*arguments)
-            return results[0] if len(results) == 1 else results
+            return self.call(*arguments)
 
     function = torch.compile(model, backend=split, fullgraph=True)
     with torch.no_grad():
