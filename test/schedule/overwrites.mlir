@@ -104,3 +104,26 @@ func.func @main(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (
   return %1, %0 : tensor<8xf32>, tensor<8xf32>
 }
 }
+
+// -----
+
+// A copy with strides has room for as many elements as its dynamic size says.
+// CHECK-LABEL: anabranch.program "strided"
+// CHECK: anabranch.buffer "arena" {{.*}} strides [3] bytes #anabranch.slot<[[#BYTES:]]>
+// CHECK: func.func @anabranch_sizes
+// CHECK: %[[GAPS:.*]] = arith.muli %{{.*}}, %c3
+// CHECK: %[[ELEMENTS:.*]] = arith.addi %c1, %[[GAPS]]
+// CHECK: %[[PRODUCT:.*]] = arith.muli %[[ELEMENTS]], %c4
+// CHECK-NEXT: %[[WORD:.*]] = arith.index_cast %[[PRODUCT]]
+// CHECK-NEXT: %[[SLOT:.*]] = llvm.getelementptr %arg0[[[#BYTES]]]
+// CHECK-NEXT: llvm.store %[[WORD]], %[[SLOT]]
+module attributes {anabranch.name = "strided"} {
+func.func @main(%x: tensor<?xf32> {anabranch.strides = array<i64: 3>}) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?xf32>
+  %0 = anabranch.aten "mylib::bump"(%x) dims(%n) ordered {x = {written = 0 : i64}}
+      {anabranch.written = array<i64: 0>, anabranch.written_strides = [array<i64: 3>]}
+      : (tensor<?xf32>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+}

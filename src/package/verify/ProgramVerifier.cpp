@@ -134,11 +134,27 @@ void ProgramVerifier::checkOutput(size_t number) {
   require(false, where, "has an unknown kind");
 }
 
+/// Whether the distance from the first element to the last hangs on a slot.
+static bool hasDynamicExtent(const BufferT &buffer) {
+  bool dynamic = false;
+  for (size_t d = 0; d < buffer.shape.size(); ++d) {
+    const Size &size = buffer.shape[d];
+    if (isStatic(size) && size.value() == 0)
+      return false;
+    bool moves = buffer.strides.empty() || !isStatic(buffer.strides[d]) ||
+                 buffer.strides[d].value() != 0;
+    dynamic |= !isStatic(size) && moves;
+  }
+  return dynamic;
+}
+
 /// Checks a buffer at an offset in the arena or in the persistent memory.
 void ProgramVerifier::checkPlaced(const BufferT &buffer, const Size *limit,
                                   const std::string &where) {
   require(buffer.offset && buffer.bytes, where, "has no place");
   require(limit != nullptr, where, "lies in memory that the program lacks");
+  require(failed() || !isStatic(*buffer.bytes) || !hasDynamicExtent(buffer),
+          where, "grows with a size that its bytes do not count");
   if (failed() || !isStatic(*buffer.offset))
     return;
   int64_t offset = buffer.offset->value(), end;

@@ -117,6 +117,13 @@ const Case cases[] = {
      [](ProgramT &p) { p.buffers[2]->shape[0] = fixed(INT64_MAX); }},
     {"buffer 2 has elements beyond its bytes",
      [](ProgramT &p) { p.buffers[2]->strides = {fixed(-1)}; }},
+    {"buffer 2 grows with a size that its bytes do not count",
+     [](ProgramT &p) { p.buffers[2]->shape[0] = slot(0); }},
+    {"buffer 2 grows with a size that its bytes do not count",
+     [](ProgramT &p) {
+       p.buffers[2]->shape[0] = slot(0);
+       p.buffers[2]->strides = {fixed(3)};
+     }},
     {"buffer 2 lies in memory that the program lacks",
      [](ProgramT &p) { p.arena_bytes.reset(); }},
     {"buffer 3 is an output that is not there",

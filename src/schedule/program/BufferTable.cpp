@@ -54,13 +54,12 @@ ArrayAttr BufferTable::shapeOf(Value value) {
 Attribute BufferTable::bytesOf(StringRef dtype, ArrayAttr shape,
                                ArrayAttr strides) {
   if (strides) {
-    int64_t last = 0;
+    Attribute one = sizes.literal(1), elements = one;
     for (auto [size, stride] : llvm::zip(shape, strides)) {
-      auto count = dyn_cast<IntegerAttr>(size);
-      int64_t steps = count ? std::max<int64_t>(count.getInt(), 1) - 1 : 0;
-      last += steps * cast<IntegerAttr>(stride).getInt();
+      Attribute steps = sizes.add(sizes.max(size, one), sizes.literal(-1));
+      elements = sizes.add(elements, sizes.multiply(steps, stride));
     }
-    return sizes.literal((last + 1) * dtypeBytes(dtype));
+    return sizes.multiply(elements, sizes.literal(dtypeBytes(dtype)));
   }
   // Literals come first, so that they fold into one factor.
   Attribute bytes = sizes.literal(dtypeBytes(dtype));

@@ -169,6 +169,22 @@ def test_inputs_that_begin_inside_their_memory(before, dynamic):
     compare(model, memory.as_strided((10, 4), (12, 2), 5), dynamic=dynamic)
 
 
+@pytest.mark.parametrize("size", [33, 4000])
+def test_a_copy_with_strides_and_a_symbolic_size(size):
+    """The strides of `wide` are symbolic, so the program returns its new value, and that
+    of `line`: the operator writes a copy of `line`."""
+
+    def model(wide, line):
+        wide += 1
+        assert line.stride(0) == 3  # a guard: the stride is no symbol
+        ops.scale(line[1:])
+        return wide, line.sum()
+
+    wide, line = torch.ones(10, 24)[:, ::2], torch.ones(3 * size)[::3]
+    check(model, wide, line, dynamic=True)
+    assert anabranch.counters.eager_graphs == 0
+
+
 def test_what_is_written_is_no_argument_of_the_caller():
     weight = torch.randn(4, 4)
 
