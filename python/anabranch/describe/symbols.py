@@ -8,6 +8,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 Expr = int | str | list[Any] | dict[str, float]
 
@@ -25,8 +26,27 @@ def integer(value: Any) -> Expr:
     if isinstance(value, int):
         return value
     if isinstance(value, torch.SymInt):
-        value = value.node.expr
+        value = _guarded(value)
     return _expr(value)
+
+
+def _guarded(value: torch.SymInt) -> sympy.Expr:
+    """The expression, with zero or one for each part of which the guards leave nothing
+    else: a trace broadcasts `s // 3` where it is one. PyTorch puts numbers for symbols,
+    not for expressions. Adds no guard."""
+    expr, shape_env = value.node.expr, value.node.shape_env
+    if expr.is_Symbol or expr.is_Integer:
+        return expr
+    parts = {expr, *expr.atoms(sympy.Function)}
+    known = {part: _zero_or_one(part, shape_env) for part in parts}
+    return expr.xreplace({part: n for part, n in known.items() if n is not None})
+
+
+def _zero_or_one(expr: sympy.Expr, shape_env: Any) -> sympy.Integer | None:
+    """The number, if all sizes that the guards allow make the expression zero, or one."""
+    size = shape_env.create_symintnode(expr, hint=None)
+    numbers = (sympy.S.Zero, sympy.S.One)
+    return next((n for n in numbers if statically_known_true(size == int(n))), None)
 
 
 def hint(number: Any) -> int:

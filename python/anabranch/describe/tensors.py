@@ -77,7 +77,7 @@ def foreign_strides(tensor: torch.Tensor) -> list[Expr] | None:
     foreign = False
     strides: list[Expr] = []
     for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride())):
-        if isinstance(size, int) and size == 1:
+        if integer(size) == 1:
             stride = expected
         strides.append(integer(stride))
         foreign = foreign or strides[-1] != integer(expected)

@@ -108,6 +108,37 @@ def test_tiers(seed):
     check(function, compiled, (5, 2, 33, 64))
 
 
+# In the trace `third` is one: PyTorch broadcasts it, and guards this.
+BROADCAST = {
+    "compared": lambda x, third: x == x[:, :, third : 2 * third],
+    "chosen": lambda x, third: torch.where(x[..., :third] > 0, x, 1),
+    "expanded": lambda x, third: x[:, :, :third].expand(x.shape) - x,
+    "copied": lambda x, third: x.clone().copy_(x[:, :, :third]),
+    "flattened": lambda x, third: (x + x[..., :third], x[..., :third].reshape(-1)),
+    "joined": lambda x, third: (
+        x * x[..., :third],
+        torch.cat([x[..., :third], x], -1),
+    ),
+    "multiplied": lambda x, third: (
+        x + x[..., :third],
+        x[..., :third].transpose(1, 2) @ x,
+    ),
+    "returned": lambda x, third: (x + x[..., :third], x[..., :third] * 2),
+}
+
+
+@pytest.mark.parametrize("name", BROADCAST)
+def test_an_expression_that_guards_hold_at_one(name):
+    def function(x):
+        return BROADCAST[name](x, x.shape[2] // 3)
+
+    compiled = torch.compile(function, backend=anabranch.anabranch, dynamic=True)
+    for shape in ((2, 4, 3), (5, 9, 3), (2, 1, 5)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(compiled(x), function(x))
+    assert anabranch.counters.eager_graphs == 0
+
+
 COMBINED = {
     "sum": sum,
     "maximum": max,
