@@ -108,6 +108,9 @@ runCall(CallFrame &frame, const Command &command, const trace::Call *call) {
                                            const Command &command,
                                            const trace::Call *call) {
   trace::OpenSlice slice(call, command.label);
+  // A region has a turn of its own. If its caller kept one meanwhile, a nest of
+  // regions would wait for itself.
+  CallTurn::Pause pause(frame.turn);
   const RegionCaller caller{frame.plan, frame.commands, frame.slots.data(),
                             frame};
   Status done = command.kind == Command::Kind::Branch
