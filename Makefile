@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: demo chat test test-fast soak bench bench-kernels wheel lint format for-tests product build clean
+.PHONY: demo chat test test-fast test-aarch64 soak bench bench-kernels wheel lint format for-tests product build clean
 
 demo: product ## a real sentence-embedding model, eager and compiled
 	$(PYTHON) examples/01_embed.py
@@ -19,6 +19,10 @@ test: for-tests build ## everything: lint, gtest, lit, pytest
 
 test-fast: for-tests build ## the subset to run after each edit, about a minute
 	$(PYTHON) scripts/test.py --fast
+
+test-aarch64: for-tests build ## the suites of kernels on emulated cores of 64-bit Arm, about 20 minutes
+	ANABRANCH_EMULATE=1 build/bin/native-test --gtest_brief=1
+	ANABRANCH_EMULATE=1 build/bin/kernels-test --gtest_brief=1 --gtest_filter='*neoverse*:*aarch64*:*EmitKernel*:*RegionWrite*:*RowPrefetch*'
 
 soak: for-tests build ## random tests in turns, SECONDS=3600 or as many as you say; ARGS=--sanitize
 	$(PYTHON) scripts/soak.py --seconds $(or $(SECONDS),3600) $(ARGS)

@@ -5,13 +5,18 @@
 
 #include "gtest/gtest.h"
 
+#include <cinttypes>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 extern char **environ;
 
@@ -26,11 +31,56 @@ const char *emulatedCore(const TargetInfo &target) {
   return isPlain ? "neoverse-n1" : "max";
 }
 
+anabranch_foreign_request
+requestOf(uint64_t kind, const std::string &name,
+          std::initializer_list<uint64_t> arguments = {}, uint64_t times = 1) {
+  anabranch_foreign_request request = {};
+  request.kind = kind;
+  request.times = times;
+  std::copy(arguments.begin(), arguments.end(), request.arguments);
+  name.copy(request.name, sizeof request.name - 1);
+  return request;
+}
+
+using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
+
+/// The addresses of a process, in order, without the page of the kernel that
+/// every process has.
+Ranges addressesOf(const std::string &process) {
+  std::ifstream maps("/proc/" + process + "/maps");
+  Ranges ranges;
+  for (std::string line; std::getline(maps, line);) {
+    uint64_t begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64, &begin, &end) == 2 &&
+        begin >> 63 == 0)
+      ranges.emplace_back(begin, end);
+  }
+  return ranges;
+}
+
+/// Whether a page of this process and one of the emulator have one address. An
+/// access to it would not fault: the kernel would read and write the
+/// emulator's memory.
+bool sharesAddresses(int pid) {
+  Ranges ours = addressesOf("self"), theirs = addressesOf(std::to_string(pid));
+  for (auto a = ours.begin(), b = theirs.begin();
+       a != ours.end() && b != theirs.end();)
+    if (a->second <= b->first)
+      ++a;
+    else if (b->second <= a->first)
+      ++b;
+    else
+      return true;
+  return false;
+}
+
 } // namespace
 
 bool ForeignProcess::emulates(const TargetInfo &target) {
 #ifdef ANABRANCH_EMULATOR
-  return llvm::StringRef(target.architecture().name) == ANABRANCH_EMULATED;
+  static const bool isAsked = std::getenv("ANABRANCH_EMULATE") != nullptr;
+  return isAsked &&
+         llvm::StringRef(target.architecture().name) == ANABRANCH_EMULATED;
 #else
   (void)target;
   return false;
@@ -40,12 +90,15 @@ bool ForeignProcess::emulates(const TargetInfo &target) {
 std::shared_ptr<ForeignProcess> ForeignProcess::load(const TargetInfo &target,
                                                      const std::string &path) {
   std::shared_ptr<ForeignProcess> process(new ForeignProcess);
-  if (process->start(target) && process->ask(ANABRANCH_LOAD, path) == 1)
-    return process;
-  return nullptr;
+  process->core = emulatedCore(target);
+  // The caller's file may go before a second process loads it.
+  process->library = path + ".kept";
+  if (::link(path.c_str(), process->library.c_str()) != 0)
+    return nullptr;
+  return process->start() ? process : nullptr;
 }
 
-bool ForeignProcess::start(const TargetInfo &target) {
+bool ForeignProcess::start() {
 #ifdef ANABRANCH_EMULATOR
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
@@ -55,31 +108,37 @@ bool ForeignProcess::start(const TargetInfo &target) {
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, ends[1], 0);
   ::posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
-  const char *argv[] = {ANABRANCH_EMULATOR,
-                        "-L",
-                        ANABRANCH_EMULATED_ROOT,
-                        "-cpu",
-                        emulatedCore(target),
-                        ANABRANCH_FOREIGN_MAIN,
-                        nullptr};
+  const char *argv[] = {
+      ANABRANCH_EMULATOR,     "-L",   ANABRANCH_EMULATED_ROOT, "-cpu", core,
+      ANABRANCH_FOREIGN_MAIN, nullptr};
   int error = ::posix_spawn(&pid, argv[0], &actions, nullptr,
                             const_cast<char *const *>(argv), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(ends[1]);
-  return error == 0;
+  return error == 0 && serve(requestOf(ANABRANCH_LOAD, library)) == 1;
 #else
-  (void)target;
-  (void)emulatedCore;
   return false;
 #endif
 }
 
-ForeignProcess::~ForeignProcess() {
+void ForeignProcess::stop() {
   ::close(socket);
+  socket = -1;
   if (pid < 0)
     return;
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
+  pid = -1;
+}
+
+bool ForeignProcess::restart() {
+  stop();
+  return start();
+}
+
+ForeignProcess::~ForeignProcess() {
+  stop();
+  ::unlink(library.c_str());
 }
 
 bool ForeignProcess::send(const void *data, size_t bytes) const {
@@ -123,14 +182,8 @@ bool ForeignProcess::sendPage(uint64_t address) const {
          (!isThere || send(page, sizeof page));
 }
 
-uint64_t ForeignProcess::ask(uint64_t kind, const std::string &name,
-                             std::initializer_list<uint64_t> arguments,
-                             uint64_t times) {
-  anabranch_foreign_request request = {};
-  request.kind = kind;
-  request.times = times;
-  std::copy(arguments.begin(), arguments.end(), request.arguments);
-  name.copy(request.name, sizeof request.name - 1);
+std::optional<uint64_t>
+ForeignProcess::serve(const anabranch_foreign_request &request) {
   anabranch_foreign_note note;
   bool isAlive = send(&request, sizeof request);
   while (isAlive && (isAlive = receive(&note, sizeof note))) {
@@ -142,6 +195,21 @@ uint64_t ForeignProcess::ask(uint64_t kind, const std::string &name,
       // NOLINTNEXTLINE(performance-no-int-to-ptr): this process has named it.
       isAlive = receive(reinterpret_cast<void *>(note.value), note.bytes);
   }
+  return std::nullopt;
+}
+
+uint64_t ForeignProcess::ask(uint64_t kind, const std::string &name,
+                             std::initializer_list<uint64_t> arguments,
+                             uint64_t times) {
+  anabranch_foreign_request request = requestOf(kind, name, arguments, times);
+  // An address of this process may be taken in the other one. The system places
+  // the next one elsewhere.
+  constexpr int attempts = 8;
+  for (int attempt = 0; attempt < attempts; ++attempt)
+    if (auto result = sharesAddresses(pid) ? std::nullopt : serve(request))
+      return *result;
+    else if (!restart())
+      break;
   ADD_FAILURE() << "the emulated process ended in " << name;
   return uint64_t(-1);
 }

@@ -12,6 +12,7 @@
 #include "support/native/ForeignCalls.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace anabranch {
@@ -19,7 +20,8 @@ namespace native {
 
 class ForeignProcess {
 public:
-  /// Whether the build found an emulator for code of this target.
+  /// Whether the build found an emulator for code of this target, and the
+  /// environment asks for it (ANABRANCH_EMULATE): it takes minutes.
   static bool emulates(const TargetInfo &target);
 
   /// Loads the library at `path`. Only if `emulates`. Null if the library does
@@ -60,16 +62,24 @@ private:
     return reinterpret_cast<uint64_t>(pointer);
   }
 
-  bool start(const TargetInfo &target);
+  bool start();
+  void stop();
+  /// Ends the process, and begins another one with the same library.
+  bool restart();
   /// Sends a request, and serves the process until it is done. If the process
   /// ends, the test has failed, and the result is -1.
   uint64_t ask(uint64_t kind, const std::string &name,
                std::initializer_list<uint64_t> arguments = {},
                uint64_t times = 1);
+  /// The same with one process; nothing if it ends before it is done, without
+  /// having written anything.
+  std::optional<uint64_t> serve(const anabranch_foreign_request &request);
   bool send(const void *data, size_t bytes) const;
   bool receive(void *data, size_t bytes) const;
   bool sendPage(uint64_t address) const;
 
+  const char *core = nullptr; ///< the emulator's name of the processor
+  std::string library;
   int socket = -1;
   int pid = -1;
 };
