@@ -12,11 +12,7 @@ whole_operators     the operators that the compiler lowers as a whole (generated
 kept_whole          operators that a trace keeps whole and `handmade` takes apart
 inlining            puts the operators of a region in the place of its calls
 handmade            completes nodes that a pass has made
-identity            decomposes torch.eye
-interpolation       decomposes linear interpolation
-quantized_values    decomposes the operators of PT2E's quantised graphs
-weight_only         decomposes PyTorch's weight-only quantised products
-transformer_layers  decomposes PyTorch's own layers of transformers
+decompositions/     decomposes operators in other ways than PyTorch does
 number_arguments    gives Python numbers the dtype of the trace
 storage_offsets     has a trace know where tensors begin in their memory
 sharing             compares how the arguments of calls share memory

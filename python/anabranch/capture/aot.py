@@ -27,17 +27,19 @@ from ..saved import keys, saving
 from ..shapes import small_sizes
 from . import (
     constants,
-    identity,
     inlining,
-    interpolation,
     kept_whole,
     observer,
-    quantized_values,
     sharing,
     storage_offsets,
+    whole_operators,
+)
+from .decompositions import (
+    identity,
+    interpolation,
+    quantized_values,
     transformer_layers,
     weight_only,
-    whole_operators,
 )
 from .eager_graph import misdescribed_operator, run_eagerly
 from .input_sources import InputSources, graph_sources, input_sources

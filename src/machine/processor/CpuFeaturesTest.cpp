@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "machine/processor/CpuFeatures.h"
+
+#include "machine/processor/ArmFeatures.h"
 #include "machine/processor/CpuFingerprint.h"
 
 #include <gtest/gtest.h>
@@ -19,6 +21,24 @@ TEST(CpuFeatures, AgreesWithTheCompiler) {
   EXPECT_EQ(cpuHas("avx512vnni"), !!__builtin_cpu_supports("avx512vnni"));
 }
 #endif
+
+/// Words as they are on Neoverse N1, without SVE, and on V1.
+TEST(ArmFeatures, AreBitsOfLinuxsWords) {
+  ArmCapabilities n1 = {0x7fffffff & ~(uint64_t(1) << 22), 0};
+  EXPECT_TRUE(n1.has("neon") && n1.has("dotprod") && n1.has("fullfp16"));
+  EXPECT_FALSE(n1.has("sve") || n1.has("i8mm") || n1.has("bf16"));
+  ArmCapabilities v1 = {uint64_t(1) << 22, uint64_t(3) << 13};
+  EXPECT_TRUE(v1.has("sve") && v1.has("i8mm") && v1.has("bf16"));
+  EXPECT_FALSE(v1.has("avx2") || v1.has("") || isArmFeature("avx2"));
+  EXPECT_TRUE(isFeature("i8mm") && isFeature("avx2"));
+}
+
+TEST(ArmFeatures, ACoreIsReadFromItsRegister) {
+  ArmIdentity n1 = ArmIdentity::read("0x00000000413fd0c1");
+  EXPECT_EQ(n1.implementer, 0x41u);
+  EXPECT_EQ(n1.part, 0xd0cu);
+  EXPECT_EQ(ArmIdentity::read("").part, 0u);
+}
 
 TEST(CpuFingerprint, IsTheSameEachTime) {
   EXPECT_FALSE(cpuFingerprint().empty());

@@ -4,6 +4,7 @@
 #include "machine/processor/CpuModels.h"
 
 #include "machine/processor/AmdCpus.h"
+#include "machine/processor/ArmCpus.h"
 #include "machine/processor/CpuFeatures.h"
 #include "machine/processor/GenericCpus.h"
 #include "machine/processor/IntelCpus.h"
@@ -41,6 +42,10 @@ TEST(CpuModels, IsFoundByFamilyAndModel) {
   EXPECT_EQ(name("AuthenticAMD", 0x19, 0x61), "znver4");
   EXPECT_EQ(name("AuthenticAMD", 0x1a, 0x24), "znver5-mobile");
   EXPECT_EQ(name("AuthenticAMD", 0x1a, 0x44), "znver5");
+  EXPECT_EQ(name("Arm", 0x41, 0xd0c), "neoverse-n1");
+  EXPECT_EQ(name("Arm", 0x41, 0xd4f), "neoverse-v2");
+  EXPECT_EQ(name("Arm", 0x61, 0x022), "apple-m1");
+  EXPECT_EQ(name("Arm", 0x41, 0xd03), "aarch64");
 }
 
 TEST(CpuModels, AnUnknownCpuIsTheNewestOfItsMaker) {
@@ -128,6 +133,7 @@ template <size_t size> void checkTable(const CpuRow (&rows)[size]) {
 TEST(CpuModels, EveryRowIsWhole) {
   checkTable(intelCpus);
   checkTable(amdCpus);
+  checkTable(armCpus);
   checkTable(genericCpus);
   for (const CpuMaker &maker : {intel, amd, anyMaker}) {
     EXPECT_NE(findCpuModel(maker.newestAvx512), nullptr);

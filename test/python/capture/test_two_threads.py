@@ -13,7 +13,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.functional import interpolate
 
 from anabranch.backend import anabranch as backend
-from anabranch.capture import aot, interpolation
+from anabranch.capture import aot
+from anabranch.capture.decompositions import interpolation
 from anabranch.method_cache.save.code_hook import translations
 from anabranch.shapes import unit_sizes
 

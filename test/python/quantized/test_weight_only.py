@@ -11,7 +11,7 @@ from quantized_weights import reads_few_bits, relative_error
 from torch import nn
 
 import anabranch
-from anabranch.capture import weight_only
+from anabranch.capture.decompositions import weight_only
 
 aten = torch.ops.aten
 

@@ -1,0 +1,10 @@
+"""Decomposes operators in other ways than PyTorch does, so that the compiler sees what it
+has kernels for. Each module has `decompositions()`, which `aot` adds to its table. Start
+with `identity`.
+
+identity            decomposes torch.eye
+interpolation       decomposes linear interpolation
+quantized_values    decomposes the operators of PT2E's quantised graphs
+weight_only         decomposes PyTorch's weight-only quantised products
+transformer_layers  decomposes PyTorch's own layers of transformers
+"""
