@@ -11,7 +11,7 @@ namespace anabranch {
 namespace native {
 
 llvm::ArrayRef<const Architecture *> architectures() {
-  static const Architecture *const all[] = {&x86, &aarch64};
+  static const Architecture *const all[] = {&x86, &arm64};
   return all;
 }
 

@@ -61,7 +61,7 @@ bool mayUse(llvm::StringRef) { return true; }
 
 } // namespace
 
-const Architecture aarch64 = {
+const Architecture arm64 = {
     "aarch64",          "aarch64-unknown-linux-gnu",
     "aarch64linux",     "aarch64",
     initialize,         targets,

@@ -9,7 +9,7 @@
 namespace anabranch {
 namespace native {
 
-extern const Architecture aarch64;
+extern const Architecture arm64;
 
 } // namespace native
 } // namespace anabranch
