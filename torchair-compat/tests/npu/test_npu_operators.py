@@ -140,7 +140,7 @@ def test_scales_as_codes(mode) -> None:
         ({"offset": torch.rand(5)}, "no such combination of dtypes"),
         ({"pertoken_scale": torch.rand(4)}, "pertoken_scale must have shape"),
         ({"bias": torch.rand(4)}, "bias must have shape"),
-        ({"output_dtype": torch.float64}, "output_dtype must not be"),
+        ({"output_dtype": torch.float64}, "output_dtype must be"),
         ({"group_sizes": [1, 2]}, "group_sizes must be 3 numbers"),
         ({"y_scale": torch.rand(1)}, "must be None"),
     ],

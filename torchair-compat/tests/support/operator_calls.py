@@ -216,7 +216,11 @@ _QUANT_SCATTER = {
 # A call, or several: an argument counts if it changes one of them.
 CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
     "npu_dequant_swiglu_quant": [
-        {"x": ints(4, 16, dtype=torch.int32), "weight_scale": R(1, 16), **more}
+        {
+            "x": ints(4, 16, dtype=torch.int32),
+            "weight_scale": R(1, 16).abs() + 0.5,
+            **more,
+        }
         for more in ({}, {"swiglu_mode": 1, "clamp_limit": 0.5})
     ],
     "npu_swiglu": {"input": R(4, 16)},
