@@ -131,7 +131,7 @@ RECIPES = {
                 "table Record {",
                 "table Clear { buffer:int; }\n",
             ),
-            ("src/package/program.fbs", "Super }", "Clear, "),
+            ("src/package/program.fbs", "Super, Branch", "Clear, "),
             (
                 "src/package/verify/Actions.cpp",
                 "constexpr StepKind steps[] = {",
