@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: demo chat test test-fast test-aarch64 soak bench bench-kernels wheel lint format for-tests product build clean
+.PHONY: demo chat test test-fast test-aarch64 soak bench bench-kernels wheel lint format product build clean
 
 demo: product ## a real sentence-embedding model, eager and compiled
 	$(PYTHON) examples/01_embed.py
@@ -14,17 +14,17 @@ chat: product ## a language model with its real weights answers in the terminal
 	@scripts/setup.sh chat
 	@$(PYTHON) examples/07_chat.py
 
-test: for-tests build ## everything: lint, gtest, lit, pytest
+test: build ## everything: lint, gtest, lit, pytest
 	$(PYTHON) scripts/test.py
 
-test-fast: for-tests build ## the subset to run after each edit, about a minute
+test-fast: build ## the subset to run after each edit, about a minute
 	$(PYTHON) scripts/test.py --fast
 
-test-aarch64: for-tests build ## the suites of kernels on emulated cores of 64-bit Arm, about 20 minutes
+test-aarch64: build ## the suites of kernels on emulated cores of 64-bit Arm
 	ANABRANCH_EMULATE=1 build/bin/native-test --gtest_brief=1
 	ANABRANCH_EMULATE=1 build/bin/kernels-test --gtest_brief=1 --gtest_filter='*neoverse*:*aarch64*:*EmitKernel*:*RegionWrite*:*RowPrefetch*'
 
-soak: for-tests build ## random tests in turns, SECONDS=3600 or as many as you say; ARGS=--sanitize
+soak: build ## random tests in turns, SECONDS=3600 or as many as you say; ARGS=--sanitize
 	$(PYTHON) scripts/soak.py --seconds $(or $(SECONDS),3600) $(ARGS)
 
 bench: build ## interleaved with eager, Inductor and other engines; see benchmark/
@@ -39,17 +39,17 @@ bench-kernels: build ## each kernel, the best peer and the machine's limit; ARGS
 wheel: build ## dist/: wheels for each Python here, the runtime alone, the sdist
 	$(PYTHON) scripts/wheel.py
 
-lint: for-tests build ## clang-format, clang-tidy, ruff, mypy
+lint: build ## clang-format, clang-tidy, ruff, mypy
 	$(PYTHON) scripts/test.py lint
 
-format: for-tests build ## what lint asks for, done
+format: build ## what lint asks for, done
 	$(PYTHON) scripts/lint.py --fix
 
-for-tests:
-	@scripts/setup.sh test
+# What these commands need is installed before the build.
+test test-fast test-aarch64 soak lint format: SETUP := test
 
 product: ## what a user needs of the build
-	@scripts/setup.sh
+	@scripts/setup.sh $(SETUP)
 	@ninja -C build -j2 product
 
 build: product

@@ -76,8 +76,8 @@ function(anabranch_wheel_library name)
 endfunction()
 
 # LLVM, MLIR and lld as archives. The linker takes from an archive what is
-# referred to and nothing else, so the list may name every archive: only X86 is
-# initialised, so only X86 comes along.
+# referred to and nothing else, so the list may name every archive: only
+# X86 and AArch64 are initialised, so no other target comes along.
 function(anabranch_wheel_compiler)
   anabranch_wheel_library(anabranch_compiler)
   set(target anabranch_compiler_wheel)

@@ -149,6 +149,9 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]] = {
 }
 
 
+ACCURACY = {"bf16": 2e-2, "f16": 2e-3}
+
+
 @pytest.mark.parametrize("target", CORES)
 @pytest.mark.parametrize("name", MODELS)
 def test_runs_there(name: str, target: str, runner: Path, tmp_path: Path) -> None:
@@ -167,7 +170,7 @@ def test_runs_there(name: str, target: str, runner: Path, tmp_path: Path) -> Non
     )
     assert done.returncode == 0, done.stderr
     got = np.load(tmp_path / "output0.npy")
-    accuracy = 2e-2 if name == "bf16" else 2e-3 if name == "f16" else 2e-5
+    accuracy = ACCURACY.get(name, 2e-5)
     np.testing.assert_allclose(got, wanted, atol=accuracy, rtol=accuracy)
 
 
