@@ -24,7 +24,7 @@ Int8Dot Int8Dot::of(const native::TargetInfo &target, bool leftIsUnsigned,
   dots.leftIsUnsigned = leftIsUnsigned;
   dots.rightIsUnsigned = rightIsUnsigned;
   bool isMixed = leftIsUnsigned || rightIsUnsigned;
-  bool hasMixed = target.isa().hasByteDot(Signs::Mixed, dots.lanes);
+  bool hasMixed = target.dotsMixedBytes();
   if (!isMixed && target.isa().hasByteDot(Signs::Signed, dots.lanes))
     dots.kind = Kind::Signed;
   else if (hasMixed)

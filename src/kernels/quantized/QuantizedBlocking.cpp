@@ -15,17 +15,13 @@ using ir::QuantizedWeight;
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-bool hasDots(const native::TargetInfo &target) {
-  return target.isa().has(native::Multiply::DotInt8);
-}
-
 bool readsBytes(const QuantizedOperand &weight) {
   return weight.layout.left != QuantizedWeight::Left::Exact;
 }
 
 bool hasOneByte(const QuantizedOperand &weight,
                 const native::TargetInfo &target) {
-  return hasDots(target) && readsBytes(weight);
+  return target.dotsMixedBytes() && readsBytes(weight);
 }
 
 bool hasFewRows(const Contraction &contraction) {
@@ -41,7 +37,7 @@ DigitFormat chooseDigits(const Contraction &contraction,
   if (hasOneByte(weight, target))
     return DigitFormat{1, 8, 1, 127};
   bool isNarrow = contraction.left.cast || readsBytes(weight);
-  if (hasDots(target))
+  if (target.dotsMixedBytes())
     return isNarrow ? DigitFormat{2, 8, 1, 32630}
                     : DigitFormat{3, 8, 1, 8355000};
   return isNarrow ? DigitFormat{1, 16, 2, 32760}
@@ -140,7 +136,7 @@ QuantizedBlocking QuantizedBlocking::choose(const Contraction &contraction,
   std::optional<int64_t> known = contraction.knownSize(contraction.rows);
   QuantizedBlocking blocking;
   blocking.lanes = target.lanes(32);
-  blocking.dots = hasDots(target);
+  blocking.dots = target.dotsMixedBytes();
   blocking.digits = chooseDigits(contraction, weight, target);
   blocking.depth = chooseDepth(weight);
   blocking.hasOwnDigits = !hasFewRows(contraction);

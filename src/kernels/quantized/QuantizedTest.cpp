@@ -245,8 +245,7 @@ protected:
       llvm::cantFail(native::TargetInfo::get(std::get<0>(GetParam())));
 
   std::optional<KernelLibrary> compile() const {
-    bool readsBytes =
-        c.left != Left::Exact && target.isa().has(native::Multiply::DotInt8);
+    bool readsBytes = c.left != Left::Exact && target.dotsMixedBytes();
     return c.m <= mostQuantizedRows || readsBytes
                ? compileCase(quantizedRow, textOf(c), target)
                : compileProduct(textOf(c), target);

@@ -43,6 +43,12 @@ struct TargetInfo {
   /// it lacks it.
   double rate(Multiply multiply) const;
 
+  /// Whether an instruction multiplies whole vectors of unsigned bytes by signed
+  /// ones. A processor may have products of signed bytes alone.
+  bool dotsMixedBytes() const {
+    return isa().hasByteDot(Isa::ByteSigns::Mixed, lanes(32));
+  }
+
   /// Whether the processor runs instructions of 512 bits as two halves, as Zen
   /// 4 does. Its prefetch follows loads of 256 bits further: a sum from memory
   /// is a fifth faster with them.

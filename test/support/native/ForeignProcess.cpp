@@ -42,10 +42,18 @@ requestOf(uint64_t kind, const std::string &name,
   return request;
 }
 
+/// As far as Linux lets the stack of a process grow, and more.
+constexpr uint64_t stackGrowth = uint64_t(64) << 20;
+
+bool isStack(const std::string &line) {
+  return line.find("[stack]") != std::string::npos;
+}
+
 using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
 
 /// The addresses of a process, in order, without the page of the kernel that
-/// every process has.
+/// every process has. Those below a stack count as the stack's: a touch there
+/// lets it grow, and finds zeros.
 Ranges addressesOf(const std::string &process) {
   std::ifstream maps("/proc/" + process + "/maps");
   Ranges ranges;
@@ -53,7 +61,7 @@ Ranges addressesOf(const std::string &process) {
     uint64_t begin = 0, end = 0;
     if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64, &begin, &end) == 2 &&
         begin >> 63 == 0)
-      ranges.emplace_back(begin, end);
+      ranges.emplace_back(isStack(line) ? begin - stackGrowth : begin, end);
   }
   return ranges;
 }
