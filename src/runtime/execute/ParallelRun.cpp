@@ -66,7 +66,7 @@ void ParallelRun::runInRegions() {
 }
 
 void ParallelRun::lead() {
-  while (!finished() && !hostIsDue.load(std::memory_order_acquire))
+  while (stays())
     if (!claim(caller()))
       waitForOthers(caller());
 }
@@ -76,7 +76,7 @@ void ParallelRun::runWithPool() {
   int place = pool.enter(*this);
   if (commands.streams.size() > 1)
     pool.notify(helpers);
-  while (!finished())
+  while (stays())
     if (!claim(caller()))
       waitForOthers(caller());
   if (place >= 0 && !isForked())
@@ -283,7 +283,9 @@ void ParallelRun::fail(Status status) {
 
 void ParallelRun::waitForOthers(Worker worker) {
   uint32_t seen = signal.latest();
-  if (finished() || claim(worker) || signal.spin(seen))
+  // What the caller waits for may have come before that: all of it is read
+  // again.
+  if (!stays() || claim(worker) || signal.spin(seen))
     return;
   if (isForked())
     return fail(Status(StatusCode::Unsupported,

@@ -73,9 +73,9 @@ private:
   /// of a region: there the host's operator would have one thread.
   bool mayCallHost(Worker worker) const { return worker.isCaller && !inRegion; }
   /// Whether the team may help this call. Beside another call its threads would
-  /// be too many. A program with several streams has its
-  /// helpers run one while the caller is in the host on another; the team's
-  /// threads are the operator's at that time.
+  /// be too many. A program with several streams has its helpers run one while
+  /// the caller is in the host on another; the team's threads are the
+  /// operator's at that time.
   bool mayBorrow() const {
     bool callsHost = !commands.calls.empty() || !commands.branches.empty() ||
                      !commands.loops.empty();
@@ -117,6 +117,12 @@ private:
   }
   bool finished() const {
     return streamsLeft.load(std::memory_order_acquire) == 0 || failed();
+  }
+  /// Whether the caller may have more to do where it is. It leaves a region of
+  /// the team for the host.
+  bool stays() const {
+    return !finished() &&
+           !(inRegion && hostIsDue.load(std::memory_order_acquire));
   }
   bool failed() const { return broken.load(std::memory_order_acquire); }
 
