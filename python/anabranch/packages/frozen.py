@@ -25,7 +25,7 @@ from ..shapes.gears import Binding
 from . import cache, package
 from .optimizers import count_fused_steps
 from .refill import Refill
-from .refreshing import Packed, hash_value
+from .refreshing import Packed, owner_hashes
 
 # Calls with changed weights, one after another, until a warning says that freezing
 # costs more than it saves.
@@ -82,12 +82,8 @@ class Follower:
         self.forget: Callable[[], object] = lambda: None
         self.changes = 0
         self.lock = threading.Lock()
-        hashes = [
-            described.hashes.get(n) or hash_value(described.constants[n])
-            for n in self.names
-        ]
         tensors = [tensor for tensor in weights.tensors() if tensor is not None]
-        self.packed = Packed(tensors, hashes, self.pack_again)
+        self.packed = Packed(tensors, owner_hashes(described), self.pack_again)
         executable.follow(weights, self)
 
     def __call__(self) -> None:
@@ -115,8 +111,7 @@ class Follower:
         if (executable := self.executable()) is None:
             return
         described, weights = self.current()
-        values = [described.constants[name] for name in self.names]
-        self.packed.hashes = list(map(hash_value, values))
+        self.packed.hashes = owner_hashes(described)
         executable.adopt(self._remade(described), weights)
         self.weights = weights
         self.forget()
@@ -151,7 +146,9 @@ class Follower:
         constants = self.described.constants | values
         graph = with_ranges(self.described.graph, constants)
         return (
-            dataclasses.replace(self.described, graph=graph, constants=constants),
+            dataclasses.replace(
+                self.described, graph=graph, constants=constants, hashes={}
+            ),
             weights,
         )
 

@@ -20,6 +20,7 @@ from ..report import Progress, explain_report, record
 from ..shapes.gears import Binding
 from ..trace.profiler import trace_process
 from . import cache, donors
+from .refreshing import owner_hashes
 
 
 def build(
@@ -198,7 +199,9 @@ def load(
         except ValueError as error:
             raise OptionError(str(error)) from error
     if config.freeze == "move":
-        # They were read for the package, which has a copy of them.
+        # They were read for the package, which has a copy of them. Whoever follows them
+        # would read them again for their hashes.
+        owner_hashes(described)
         parameter_file.drop_all_pages()
     try:
         return _C.Executable(

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from .. import _C
+from ..describe.description import Description
 
 _known: weakref.WeakSet[Packed] = weakref.WeakSet()
 
@@ -81,6 +82,15 @@ def refresh(target: Any) -> list[str]:
 
 def hash_value(tensor: torch.Tensor) -> str:
     return _C.hash_tensor(tensor.detach().contiguous())
+
+
+def owner_hashes(described: Description) -> list[str]:
+    """Hashes of the constants that are copies of the user's tensors. The description
+    keeps them, so that the values are read once."""
+    for name in described.owners:
+        if name not in described.hashes:
+            described.hashes[name] = hash_value(described.constants[name])
+    return [described.hashes[name] for name in described.owners]
 
 
 def _module_of(target: Any) -> torch.nn.Module:
