@@ -194,7 +194,7 @@ def test_a_result_that_the_program_saves_is_saved_once(engine, tmp_path) -> None
     compiled(function, engine)(x)
     (home,) = (tmp_path / "dumps").iterdir()
     assert names(home) == ["arg0_1_device_0_1.pt", "mul_device_0_1.pt"]
-    torch.testing.assert_close(torch.load(tmp_path / "own_device_0_1.pt"), x @ x)
+    torch.testing.assert_close(torch.load(tmp_path / "own_device_0_0.pt"), x @ x)
 
 
 def test_models_have_numbers_of_their_own(engine, tmp_path) -> None:

@@ -17,11 +17,11 @@ from torchair.ge._graph import Graph
 
 class Case(unittest.TestCase):
     def setUp(self):
-        self.saved = torchair.npu_fx_compiler._passes
+        self.saved = torchair.npu_export._passes
         Graph.reset(1)
 
     def tearDown(self):
-        torchair.npu_fx_compiler._passes = self.saved
+        torchair.npu_export._passes = self.saved
 
     def test_passes(self):
         compiled = torch.compile(lambda x: x + 1, backend="npu")
@@ -31,7 +31,7 @@ class Case(unittest.TestCase):
         _Engine().run()
 
     def test_replaces(self):
-        torchair.npu_fx_compiler._passes = print
+        torchair.npu_export._passes = print
 
     def test_reads_the_log(self):
         with self.assertLogs("torchair") as cm:
@@ -54,7 +54,7 @@ ENDS = {
     "fails": ("failed", "AssertionError: 1 != 2"),
     "passes": ("passed", ""),
     "reads_the_log": ("log", "AssertionError: False is not true"),
-    "replaces": ("private", "torchair.npu_fx_compiler._passes"),
+    "replaces": ("private", "torchair.npu_export._passes"),
     "skips": ("skipped", "never"),
 }
 

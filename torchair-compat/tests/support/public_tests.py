@@ -174,7 +174,7 @@ _CAUSES = {
     r"test_record_stream": "replaces Tensor.record_stream",
 }
 # public by their names, and not in the allow-list of TorchAir
-_SUBMODULES = ("npu_fx_compiler", "npu_export", "patterns")
+_SUBMODULES = ("npu_export", "patterns")
 
 
 def install() -> None:

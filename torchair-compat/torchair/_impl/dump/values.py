@@ -176,7 +176,7 @@ def _saved(config: CompilerConfig) -> Callable[..., None]:
     """For the capture modes: a file for each input of the graph and each result, unless
     the program saves that result itself."""
     folder = _home(raw(config, "dump_config.dump_path"))
-    saves = torch.ops.npu._save_tensor.default
+    saves = torch.ops.npu._save_tensors.default
 
     def keep(step: int, node: torch.fx.Node, inputs: Any, result: Any) -> None:
         if result is None or any(user.target is saves for user in node.users):
