@@ -89,24 +89,8 @@ def npu_fusion_attention(
     sparse = Sparse(atten_mask, sparse_mode, pre_tockens, next_tockens, prefix)
     work = Work(query, key, value, head_num, input_layout, pse, scale, sparse, sink)
     work.check(softmax_layout, keep_prob)
-    lengths = None
-    if input_layout == "TND":
-        lengths = (
-            sequence_lengths("actual_seq_qlen", actual_seq_qlen, query, NAME),
-            sequence_lengths("actual_seq_kvlen", actual_seq_kvlen, key, NAME),
-        )
-    if keep_prob == 1:
-        return *work.run(lengths, None), 0, 0, 0
-    numels = work.weights(lengths)
-    if dropout_mask is None:
-        seed = seed or int(torch.randint(1, 2**62, (1,)))
-        key = torch.full((1,), seed, dtype=torch.int64, device=query.device)
-        kept = kept_elements(numels, keep_prob, key, offset)
-    else:
-        check_dtype(dropout_mask, NAME, "dropout_mask", (torch.uint8,))
-        check_shape(dropout_mask, NAME, "dropout_mask", (mask_bytes(numels),))
-        kept = mask_bits(dropout_mask, numels)
-    return *work.run(lengths, (kept, keep_prob)), seed, offset, numels
+    lengths = work.lengths(actual_seq_qlen, actual_seq_kvlen)
+    return work.result(lengths, keep_prob, dropout_mask, seed, offset)
 
 
 @npu_function
@@ -150,10 +134,7 @@ def npu_fusion_attention_v3(
             None if ends is None else ends.tolist()
             for ends in (actual_seq_qlen, actual_seq_kvlen)
         ]
-        lengths = (
-            sequence_lengths("actual_seq_qlen", sums[0], query, sparse.name),
-            sequence_lengths("actual_seq_kvlen", sums[1], key, sparse.name),
-        )
+        lengths = work.lengths(*sums)
     offset = torch.zeros(1, dtype=torch.int64)
     if keep_prob == 1:
         return *work.run(lengths, None), offset, offset.clone()
@@ -197,6 +178,41 @@ class Work(NamedTuple):
             check_dtype(tensor, name, what, (self.query.dtype,))
         check_dtype(self.pse, name, "pse", FLOATS)
         self.sparse.check(self.layout, self.pse is not None)
+
+    def lengths(
+        self, queries: Sequence[int] | None, keys: Sequence[int] | None
+    ) -> tuple[list[int], list[int]] | None:
+        """The lengths of sequences from their sums, for the layout TND."""
+        if self.layout != "TND":
+            return None
+        name = self.sparse.name
+        return (
+            _sequence_lengths("actual_seq_qlen", queries, self.query, name),
+            _sequence_lengths("actual_seq_kvlen", keys, self.key, name),
+        )
+
+    def result(
+        self,
+        lengths: tuple[list[int], list[int]] | None,
+        keep_prob: float,
+        dropout_mask: Tensor | None,
+        seed: int,
+        offset: int,
+    ) -> Result:
+        """All results. The dropout keeps what the mask says, or what comes from `seed`
+        and `offset`; PyTorch's generator makes the seed where it is 0."""
+        if keep_prob == 1:
+            return *self.run(lengths, None), 0, 0, 0
+        name, numels = self.sparse.name, self.weights(lengths)
+        if dropout_mask is None:
+            seed = seed or int(torch.randint(1, 2**62, (1,)))
+            drawn = torch.full((1,), seed, dtype=torch.int64, device=self.query.device)
+            kept = kept_elements(numels, keep_prob, drawn, offset)
+        else:
+            check_dtype(dropout_mask, name, "dropout_mask", (torch.uint8,))
+            check_shape(dropout_mask, name, "dropout_mask", (mask_bytes(numels),))
+            kept = mask_bits(dropout_mask, numels)
+        return *self.run(lengths, (kept, keep_prob)), seed, offset, numels
 
     def run(
         self,
@@ -329,7 +345,7 @@ def _eight(*numbers: Tensor) -> list[Tensor]:
     return [n.expand(*n.shape[:-1], 8).contiguous() for n in numbers]
 
 
-def sequence_lengths(
+def _sequence_lengths(
     what: str, sums: Sequence[int] | None, tensor: Tensor, name: str
 ) -> list[int]:
     """The lengths from their sums. Zeros behind the others are sequences that are left

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from ..checks import check, check_dtype, check_shape
 from ..definition import npu_function
-from .dropout import kept_elements, mask_bits, mask_bytes
-from .fusion import Result, Work, sequence_lengths
+from .fusion import Result, Work
 from .fusion_masks import FOREVER, PLAIN_PSE, ROOT_SLOPES, Sparse
 
 _NAME = "npu_fusion_attention_v2"
@@ -80,24 +79,8 @@ def npu_fusion_attention_v2(
     operands = query, key, value, head_num, input_layout, pse, scale
     work = Work(*operands, sparse, sink, pse_type, starts)
     work.check(softmax_layout, keep_prob)
-    lengths = None
-    if input_layout == "TND":
-        lengths = (
-            sequence_lengths("actual_seq_qlen", actual_seq_qlen, query, _NAME),
-            sequence_lengths("actual_seq_kvlen", actual_seq_kvlen, key, _NAME),
-        )
-    if keep_prob == 1:
-        return *work.run(lengths, None), 0, 0, 0
-    numels = work.weights(lengths)
-    if dropout_mask is not None:
-        check_dtype(dropout_mask, _NAME, "dropout_mask", (torch.uint8,))
-        check_shape(dropout_mask, _NAME, "dropout_mask", (mask_bytes(numels),))
-        kept = mask_bits(dropout_mask, numels)
-    else:
-        seed = seed or int(torch.randint(1, 2**62, (1,)))
-        drawn = torch.full((1,), seed, dtype=torch.int64, device=query.device)
-        kept = kept_elements(numels, keep_prob, drawn, offset)
-    return *work.run(lengths, (kept, keep_prob)), seed, offset, numels
+    lengths = work.lengths(actual_seq_qlen, actual_seq_kvlen)
+    return work.result(lengths, keep_prob, dropout_mask, seed, offset)
 
 
 def _start(what: str, given: Sequence[int] | None, pse_type: int) -> int:

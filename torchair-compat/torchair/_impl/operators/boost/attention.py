@@ -171,17 +171,9 @@ def _npu_paged_attention_splitfuse_v2(
     name = "_npu_paged_attention_splitfuse_v2"
     known = mask_type in (None, _PAGED_TRIANGLE)
     check(known, name, f"mask_type must be {_PAGED_TRIANGLE}, got {mask_type}")
-    _check_triangle(name, mask)
-    caches, options = _packed_pages(
-        name,
-        (key_cache, value_cache),
-        (num_heads, num_kv_heads, scale_value),
-        block_table,
-        context_lens,
-        seq_len,
-    )
-    options["sparse_mode"] = _CAUSAL
-    _write(name, out, attend(query, *caches, options, name)[0])
+    numbers = num_heads, num_kv_heads, scale_value
+    given = block_table, context_lens, seq_len
+    _causal_pages(name, query, (key_cache, value_cache), numbers, *given, mask, out)
 
 
 @atb_operator
@@ -201,17 +193,9 @@ def _npu_flash_attention_qlens(
     """_npu_paged_attention_splitfuse_v2 with its arguments in another order. RuntimeError,
     ValueError: as there."""
     name = "_npu_flash_attention_qlens"
-    _check_triangle(name, mask)
-    caches, options = _packed_pages(
-        name,
-        (key_cache, value_cache),
-        (num_heads, num_kv_heads, scale_value),
-        block_table,
-        context_lens,
-        seq_len,
-    )
-    options["sparse_mode"] = _CAUSAL
-    _write(name, out, attend(query, *caches, options, name)[0])
+    numbers = num_heads, num_kv_heads, scale_value
+    given = block_table, context_lens, seq_len
+    _causal_pages(name, query, (key_cache, value_cache), numbers, *given, mask, out)
 
 
 @atb_operator
@@ -384,6 +368,25 @@ def _packed_pages(
     heads = numbers[1]
     key = _pages(name, "key_cache", caches[0], heads)
     return (key, _pages(name, "value_cache", caches[1], heads)), options
+
+
+def _causal_pages(
+    name: str,
+    query: Tensor,
+    caches: tuple[Tensor, Tensor],
+    numbers: tuple[int, int, float],
+    block_table: Tensor,
+    context_lens: Tensor,
+    seq_len: Tensor,
+    mask: Tensor,
+    out: Tensor,
+) -> None:
+    """The causal attention of packed tokens to pages, into `out`."""
+    _check_triangle(name, mask)
+    given = block_table, context_lens, seq_len
+    pages, options = _packed_pages(name, caches, numbers, *given)
+    options["sparse_mode"] = _CAUSAL
+    _write(name, out, attend(query, *pages, options, name)[0])
 
 
 def _packed(

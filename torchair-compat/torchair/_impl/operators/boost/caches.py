@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from ..caches.paged import CACHED, write_states
-from ..checks import INTEGERS, check, check_dtype, check_shape
+from ..caches.paged import scatter
 from ..definition import atb_operator
 from ..schema import Written
 
@@ -41,9 +39,4 @@ def _npu_reshape_and_cache_siso(
 
 
 def _write(name: str, what: str, rows: Tensor, cache: Tensor, slots: Tensor) -> None:
-    check_dtype(slots, name, "slot_indices", INTEGERS)
-    check_dtype(rows, name, what, CACHED)
-    check_dtype(cache, name, f"{what}_cache", (rows.dtype,))
-    check(rows.dim() == 3, name, f"{what} must have 3 dimensions, got {rows.dim()}")
-    check_shape(slots, name, "slot_indices", (rows.shape[0],))
-    write_states(name, what, rows, cache, slots.to(torch.int64), True)
+    scatter(name, what, rows, cache, slots, blocks=True, argument="slot_indices")

@@ -57,27 +57,38 @@ def npu_scatter_pa_kv_cache(
     name = "npu_scatter_pa_kv_cache"
     known = cache_mode in (None, "Norm", "PA_NZ")
     check(known, name, f"cache_mode must be Norm or PA_NZ, got {cache_mode!r}")
-    check_dtype(slot_mapping, name, "slot_mapping", INTEGERS)
     told = compress_lens, compress_seq_offsets, seq_lens
-    is_compressed = any(tensor is not None for tensor in told)
-    for what, rows, cache in (
-        ("key", key, key_cache),
-        ("value", value, value_cache),
-    ):
-        check_dtype(rows, name, what, CACHED)
-        check_dtype(cache, name, f"{what}_cache", (rows.dtype,))
-        if is_compressed:
-            rows, slots = compressed(name, what, rows, slot_mapping, *told)
-        else:
-            right = rows.dim() == 3
-            check(right, name, f"{what} must have 3 dimensions, got {rows.dim()}")
-            check_shape(slot_mapping, name, "slot_mapping", (rows.shape[0],))
-            slots = slot_mapping.to(torch.int64)
-        blocks = cache_mode == "PA_NZ" and not is_compressed
-        write_states(name, what, rows, cache, slots, blocks)
+    blocks = cache_mode == "PA_NZ"
+    scatter(name, "key", key, key_cache, slot_mapping, *told, blocks=blocks)
+    scatter(name, "value", value, value_cache, slot_mapping, *told, blocks=blocks)
 
 
-def compressed(
+def scatter(
+    name: str,
+    what: str,
+    rows: Tensor,
+    cache: Tensor,
+    slots: Tensor,
+    *told: Tensor | None,
+    blocks: bool,
+    argument: str = "slot_mapping",
+) -> None:
+    """Writes rows to the slots of a cache, which is compressed if `told` has tensors:
+    compress_lens, compress_seq_offsets and seq_lens. With `blocks` another cache may be in
+    FRACTAL_NZ. The operator calls its slots `argument`."""
+    check_dtype(slots, name, argument, INTEGERS)
+    check_dtype(rows, name, what, CACHED)
+    check_dtype(cache, name, f"{what}_cache", (rows.dtype,))
+    if any(tensor is not None for tensor in told):
+        rows, slots = _compressed(name, what, rows, slots, *told)
+        _write_states(name, what, rows, cache, slots, False)
+        return
+    check(rows.dim() == 3, name, f"{what} must have 3 dimensions, got {rows.dim()}")
+    check_shape(slots, name, argument, (rows.shape[0],))
+    _write_states(name, what, rows, cache, slots.to(torch.int64), blocks)
+
+
+def _compressed(
     name: str,
     what: str,
     values: Tensor,
@@ -125,7 +136,7 @@ def compressed(
     return rows, torch.cat([slots, of_means])
 
 
-def write_states(
+def _write_states(
     name: str, what: str, rows: Tensor, cache: Tensor, slots: Tensor, blocks: bool
 ) -> None:
     """Writes rows (tokens, heads, dim) to the slots of a cache. With `blocks` it may be

@@ -12,7 +12,7 @@ from ..checks import INTEGERS, check, check_dtype, check_shape
 from ..definition import npu_operator
 from ..quantisation.rows import group_of_rows
 from ..schema import Written
-from .paged import CACHED, compressed, write_states
+from .paged import scatter
 
 
 @npu_operator
@@ -137,15 +137,6 @@ def npu_scatter_pa_cache(
     """npu_scatter_pa_kv_cache of keys alone, with `cache_mode` "Norm". Returns key_cache.
     RuntimeError: as there."""
     name = "npu_scatter_pa_cache"
-    check_dtype(slot_mapping, name, "slot_mapping", INTEGERS)
-    check_dtype(key, name, "key", CACHED)
-    check_dtype(key_cache, name, "key_cache", (key.dtype,))
     told = compress_lens, compress_seq_offsets, seq_lens
-    if any(tensor is not None for tensor in told):
-        rows, slots = compressed(name, "key", key, slot_mapping, *told)
-    else:
-        check(key.dim() == 3, name, f"key must have 3 dimensions, got {key.dim()}")
-        check_shape(slot_mapping, name, "slot_mapping", (key.shape[0],))
-        rows, slots = key, slot_mapping.to(torch.int64)
-    write_states(name, "key", rows, key_cache, slots, False)
+    scatter(name, "key", key, key_cache, slot_mapping, *told, blocks=False)
     return key_cache

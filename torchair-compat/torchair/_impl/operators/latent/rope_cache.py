@@ -61,9 +61,8 @@ def npu_kv_rmsnorm_rope_cache(
     name = "npu_kv_rmsnorm_rope_cache"
     operands = kv, gamma, cos, sin, index, k_cache, ckv_cache
     scales = k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset
-    parts = _cached(name, *operands, *scales, epsilon, cache_mode)
-    outputs = parts if is_output_kv else (kv.new_empty(0), kv.new_empty(0))
-    return k_cache.clone(), ckv_cache.clone(), *outputs
+    parts = _cached(name, *operands, *scales, epsilon, cache_mode, is_output_kv)
+    return k_cache.clone(), ckv_cache.clone(), *parts
 
 
 @npu_operator
@@ -93,8 +92,7 @@ def npu_kv_rmsnorm_rope_cache_v2(
     name = "npu_kv_rmsnorm_rope_cache_v2"
     operands = kv, gamma, cos, sin, index, k_cache, ckv_cache
     scales = k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset
-    parts = _cached(name, *operands, *scales, epsilon, cache_mode)
-    return parts if is_output_kv else (kv.new_empty(0), kv.new_empty(0))
+    return _cached(name, *operands, *scales, epsilon, cache_mode, is_output_kv)
 
 
 @npu_operator
@@ -124,9 +122,8 @@ def npu_kv_rmsnorm_rope_cache_v2_functional(
     caches = k_cache.clone(), ckv_cache.clone()
     scales = k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset
     operands = kv, gamma, cos, sin, index, *caches
-    parts = _cached(name, *operands, *scales, epsilon, cache_mode)
-    outputs = parts if is_output_kv else (kv.new_empty(0), kv.new_empty(0))
-    return *outputs, *caches
+    parts = _cached(name, *operands, *scales, epsilon, cache_mode, is_output_kv)
+    return *parts, *caches
 
 
 def _cached(
@@ -144,8 +141,10 @@ def _cached(
     c_kv_offset: Tensor | None,
     epsilon: float,
     cache_mode: str,
+    is_output_kv: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Writes both caches. Returns the rotated and the normalised part in kv's dtype."""
+    """Writes both caches. Returns the rotated and the normalised part in kv's dtype with
+    `is_output_kv`, else empty tensors."""
     for what, given in (("k_rope_offset", k_rope_offset), ("c_kv_offset", c_kv_offset)):
         check(given is None, name, f"{what} must be None")
     known = cache_mode in _MODES
@@ -172,6 +171,8 @@ def _cached(
         check_shape(scale, name, f"the scale of {what}", (part.shape[-1],))
         values = stored(name, what, cache, part, scale, kv.dtype)
         _write_cache(name, cache, values, index, cache_mode)
+    if not is_output_kv:
+        return kv.new_empty(0), kv.new_empty(0)
     return rotated.to(kv.dtype), normed.to(kv.dtype)
 
 

@@ -20,6 +20,11 @@ from .transport import (
 )
 
 
+def _check_one_shared(name: str, shared_expert_num: int) -> None:
+    text = f"shared_expert_num must be one of (1,), got {shared_expert_num}"
+    check(shared_expert_num == 1, name, text)
+
+
 @npu_operator
 def npu_moe_distribute_dispatch(
     x: Tensor,
@@ -71,8 +76,7 @@ def npu_moe_distribute_dispatch(
     name = "npu_moe_distribute_dispatch"
     check(x_active_mask is None, name, "x_active_mask must be None")
     check_reserved(name, tp_world_size, expert_shard_type)
-    text = f"shared_expert_num must be one of (1,), got {shared_expert_num}"
-    check(shared_expert_num == 1, name, text)
+    _check_one_shared(name, shared_expert_num)
     check(quant_mode in (0, 2), name, f"quant_mode must be 0 or 2, got {quant_mode}")
     known = expert_token_nums_type in (0, 1)
     check(known, name, f"no such expert_token_nums_type: {expert_token_nums_type}")
@@ -100,15 +104,7 @@ def npu_moe_distribute_dispatch(
         quant_mode,
     )
     own = sent.numbers[:, : ranks.choices].reshape(-1)
-    return (
-        sent.rows,
-        sent.factors,
-        own.to(torch.int32),
-        sent.sizes if expert_token_nums_type == 1 else sent.sizes.cumsum(0),
-        sent.ends.to(torch.int32),
-        x.new_empty(0, dtype=torch.int32),
-        sent.weights,
-    )
+    return sent.results(own.to(torch.int32), expert_token_nums_type)
 
 
 @npu_operator
@@ -166,8 +162,7 @@ def npu_moe_distribute_combine(
     ):
         check(given is None, name, f"{what} must be None")
     check_reserved(name, tp_world_size, expert_shard_type)
-    text = f"shared_expert_num must be one of (1,), got {shared_expert_num}"
-    check(shared_expert_num == 1, name, text)
+    _check_one_shared(name, shared_expert_num)
     check_dtype(expand_x, name, "expand_x")
     ranks = checked_ranks(
         name,

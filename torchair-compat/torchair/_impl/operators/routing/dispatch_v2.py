@@ -146,15 +146,8 @@ def npu_moe_distribute_dispatch_v2(
         expert_scales,
         quant_mode,
     )
-    return (
-        sent.rows,
-        sent.factors,
-        x.new_zeros(ranks.rows * _INFO, dtype=torch.int32),
-        sent.sizes if expert_token_nums_type == 1 else sent.sizes.cumsum(0),
-        sent.ends.to(torch.int32),
-        x.new_empty(0, dtype=torch.int32),
-        sent.weights,
-    )
+    nothing = x.new_zeros(ranks.rows * _INFO, dtype=torch.int32)
+    return sent.results(nothing, expert_token_nums_type)
 
 
 @npu_operator

@@ -12,6 +12,8 @@ from ..checks import FLOATS, check, check_dtype, check_shape, reads_values
 from ..quantisation.rows import row_scale
 from .expert_ranks import ExpertRanks
 
+Results = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+
 DYNAMIC = 2  # the quant_mode that scales each row by its largest element
 
 
@@ -89,6 +91,18 @@ class Sent(NamedTuple):
     sizes: Tensor  # rows of each expert here
     ends: Tensor  # ends of the rows of each expert here from each rank
     numbers: Tensor  # (tokens, copies): how many copies go to the same expert before
+
+    def results(self, info: Tensor, token_nums_type: int) -> Results:
+        """The results of dispatch, with `info`, int32, for combine."""
+        return (
+            self.rows,
+            self.factors,
+            info,
+            self.sizes if token_nums_type == 1 else self.sizes.cumsum(0),
+            self.ends.to(torch.int32),
+            info.new_empty(0),
+            self.weights,
+        )
 
 
 def send_rows(
