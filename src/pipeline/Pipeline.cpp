@@ -9,6 +9,7 @@
 #include "machine/processor/CpuFeatures.h"
 #include "native/object/Link.h"
 #include "native/object/LowerToLLVM.h"
+#include "package/verify/Programs.h"
 #include "pipeline/ReleaseCode.h"
 #include "schedule/serialize/MergePrograms.h"
 #include "schedule/serialize/SerializeProgram.h"
@@ -323,19 +324,10 @@ Outcome Compilation::package() {
     contents.targetFeatures = featuresOf(target);
   }
   llvm::StringSet<> used;
-  auto use = [&](const package::ProgramT &each) {
-    for (const auto &buffer : each.buffers)
+  for (const package::ProgramT *each : package::programsOf(program))
+    for (const auto &buffer : each->buffers)
       if (buffer->kind == package::BufferKind::Constant)
         used.insert(buffer->name);
-  };
-  auto useAll = [&](const package::ProgramT &each) {
-    use(each);
-    for (const auto &region : each.regions)
-      use(*region);
-  };
-  useAll(program);
-  for (const auto &variant : program.variants)
-    useAll(*variant);
   for (const package::Constant &constant : constants)
     if (used.erase(constant.name))
       contents.constants.push_back(constant);

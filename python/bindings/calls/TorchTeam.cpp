@@ -85,7 +85,7 @@ bool isForked() {
   std::ifstream file("/proc/self/stat");
   std::string text;
   std::getline(file, text);
-  // Behind the name: state, parent, group, session, terminal, its group, flags.
+  // After the name: state, parent, group, session, terminal, its group, flags.
   std::istringstream fields(text.substr(text.rfind(')') + 1));
   std::string skipped;
   for (int i = 0; i < 6; ++i)

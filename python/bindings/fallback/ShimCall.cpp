@@ -341,7 +341,7 @@ ShimOutcome python::callByShim(const TorchOperator &op, const HostCall &call,
 }
 
 /// Raises what an operator in Python has raised, of which C++ keeps the text
-/// "ValueError: no such row", and the places behind it. False if the text names
+/// "ValueError: no such row", and the places after it. False if the text names
 /// no exception.
 static bool raiseAgain(const std::string &text) {
   size_t colon = text.find(": ");

@@ -43,8 +43,8 @@ struct TargetInfo {
   /// it lacks it.
   double rate(Multiply multiply) const;
 
-  /// Whether an instruction multiplies whole vectors of unsigned bytes by signed
-  /// ones. A processor may have products of signed bytes alone.
+  /// Whether an instruction multiplies whole vectors of unsigned bytes by
+  /// signed ones. A processor may have products of signed bytes alone.
   bool dotsMixedBytes() const {
     return isa().hasByteDot(Isa::ByteSigns::Mixed, lanes(32));
   }

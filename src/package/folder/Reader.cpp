@@ -8,6 +8,7 @@
 #include "package/targets/Targets.h"
 #include "package/verify/Actions.h"
 #include "package/verify/ProgramVerifier.h"
+#include "package/verify/Programs.h"
 
 namespace anabranch::package {
 
@@ -321,20 +322,11 @@ Expected<std::unique_ptr<Package>> read(const std::string &path,
 } // namespace
 
 std::vector<const ProgramT *> Package::programs() const {
-  std::vector<const ProgramT *> all;
-  for (const ProgramT *entry : entries()) {
-    all.push_back(entry);
-    for (const auto &region : entry->regions)
-      all.push_back(region.get());
-  }
-  return all;
+  return programsOf(program);
 }
 
 std::vector<const ProgramT *> Package::entries() const {
-  std::vector<const ProgramT *> all{&program};
-  for (const auto &variant : program.variants)
-    all.push_back(variant.get());
-  return all;
+  return entriesOf(program);
 }
 
 Expected<std::unique_ptr<Package>> readPackage(const std::string &path,

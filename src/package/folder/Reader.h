@@ -38,7 +38,7 @@ struct Package {
   Mapping
       prepared; ///< the memory that `initialize` fills; empty: it has to run
 
-  /// The program, then its variants.
+  /// All programs, regions included (verify/Programs.h).
   std::vector<const ProgramT *> programs() const;
   /// The programs that a call may begin in: all but the regions.
   std::vector<const ProgramT *> entries() const;

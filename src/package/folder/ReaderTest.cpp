@@ -99,6 +99,23 @@ TEST_F(Reader, ReadsWhatWasWritten) {
             (std::vector<int64_t>{0, 4}));
 }
 
+TEST_F(Reader, TheManifestSaysWhatRegionsNeed) {
+  ProgramMaker region;
+  int x = region.input("x", {fixed(16)});
+  region.launch("decrement", {x}, {region.output({fixed(16)})}, fixed(16));
+  CallT call;
+  call.op = "test::wait";
+  region.push(std::move(call), 0);
+  region.p.needs_libtorch = true;
+  maker.region(std::move(region));
+  write();
+  auto package = readPackage(path);
+  ASSERT_TRUE(package.ok()) << package.status().message();
+  const Manifest &m = (*package)->manifest;
+  EXPECT_EQ(m.kernels, (std::vector<std::string>{"increment", "decrement"}));
+  EXPECT_TRUE(m.needsLibtorch);
+}
+
 TEST_F(Reader, WritesForTheOwnerOnly) {
   write();
   struct stat info;

@@ -8,6 +8,7 @@
 #include "package/files/Manifest.h"
 #include "package/folder/Staging.h"
 #include "package/verify/ProgramVerifier.h"
+#include "package/verify/Programs.h"
 
 #include <fcntl.h>
 #include <set>
@@ -57,15 +58,12 @@ Manifest describe(const Contents &contents) {
   m.cpu = contents.targetCpu;
   m.features = contents.targetFeatures;
   std::set<std::string> kernels;
-  auto add = [&](const ProgramT &program) {
-    m.needsLibtorch |= program.needs_libtorch;
-    for (const auto &kernel : program.kernels)
+  for (const ProgramT *program : programsOf(*contents.program)) {
+    m.needsLibtorch |= program->needs_libtorch;
+    for (const auto &kernel : program->kernels)
       if (kernels.insert(kernel->name).second)
         m.kernels.push_back(kernel->name);
-  };
-  add(*contents.program);
-  for (const auto &variant : contents.program->variants)
-    add(*variant);
+  }
   m.config = contents.config.empty() ? "{}" : contents.config;
   m.extras = contents.extras;
   return m;

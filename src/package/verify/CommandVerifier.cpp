@@ -163,11 +163,8 @@ void CommandVerifier::checkView(const ViewT &view, const BufferT &buffer,
   require(!initializing || known, where, "needs a size before any call");
   if (!known || failed())
     return;
-  auto item = static_cast<int64_t>(
-      itemSize(static_cast<anabranch::DType>(buffer.dtype)));
-  int64_t begin = view.offset->value();
-  require(part->fits && begin >= 0 &&
-              (part->end == 0 || begin <= (whole->end - part->end) / item),
+  require(liesWithin(*part, view.offset->value(), *whole,
+                     itemSize(static_cast<anabranch::DType>(buffer.dtype))),
           where, "has a view that ends behind its buffer");
 }
 
@@ -232,6 +229,18 @@ void CommandVerifier::checkCall(const CallT &call, const std::string &where) {
 //===----------------------------------------------------------------------===//
 // Regions
 //===----------------------------------------------------------------------===//
+
+void RegionCall::pass(const std::vector<std::unique_ptr<ArgumentT>> &list,
+                      bool sliced) {
+  for (const auto &argument : list)
+    arguments.push_back(argument.get());
+  slicedArguments.resize(arguments.size(), sliced);
+}
+
+void RegionCall::take(const std::vector<int> &buffers, bool sliced) {
+  results.insert(results.end(), buffers.begin(), buffers.end());
+  slicedResults.resize(results.size(), sliced);
+}
 
 /// Whether two types have one dtype, one rank, and the same static sizes. A
 /// slice of `whole` has all its dimensions but the first.
@@ -306,38 +315,17 @@ void CommandVerifier::checkRegion(const RegionCall &call,
                 call.slicedResults[i], where);
 }
 
-namespace {
-
-/// Collects what a command gives a region.
-class RegionCallMaker {
-public:
-  explicit RegionCallMaker(int region) { call.region = region; }
-
-  void pass(const std::vector<std::unique_ptr<ArgumentT>> &arguments,
-            bool sliced = false) {
-    for (const auto &argument : arguments) {
-      call.arguments.push_back(argument.get());
-      call.slicedArguments.push_back(sliced);
-    }
-  }
-  void take(const std::vector<int> &results, bool sliced = false) {
-    call.results.insert(call.results.end(), results.begin(), results.end());
-    call.slicedResults.resize(call.results.size(), sliced);
-  }
-
-  RegionCall call;
-};
-
-} // namespace
-
 void CommandVerifier::checkPredicate(const ArgumentT &predicate,
                                      const std::string &where) {
   checkArgument(predicate, 0, where);
   require(predicate.kind == ArgKind::Int || predicate.kind == ArgKind::Tensor,
           where, "has no predicate");
-  if (failed() || predicate.kind == ArgKind::Int)
-    return;
-  const BufferT &buffer = *program.buffers[predicate.buffer];
+  if (!failed() && predicate.kind == ArgKind::Tensor)
+    checkFlag(predicate.buffer, where);
+}
+
+void CommandVerifier::checkFlag(int number, const std::string &where) {
+  const BufferT &buffer = *program.buffers[number];
   std::optional<Extent> extent = staticExtent(buffer);
   require(buffer.dtype == DType::Bool && extent && extent->fits &&
               extent->end == 1,
@@ -353,11 +341,11 @@ void CommandVerifier::checkBranch(const BranchT &branch,
     return;
   checkPredicate(*branch.predicate, where);
   for (int region : branch.regions) {
-    RegionCallMaker maker(region);
-    maker.pass(branch.arguments);
-    maker.take(branch.results);
+    RegionCall call(region);
+    call.pass(branch.arguments);
+    call.take(branch.results);
     if (!failed())
-      checkRegion(maker.call, where);
+      checkRegion(call, where);
   }
 }
 
@@ -365,14 +353,14 @@ void CommandVerifier::checkBranch(const BranchT &branch,
 /// buffers. So both have the types of the first trip's values.
 void CommandVerifier::checkTrips(const LoopT &loop, const std::string &where) {
   for (const std::vector<int> *made : {&loop.results, &loop.spare}) {
-    RegionCallMaker maker(loop.body);
-    maker.pass(loop.carried);
-    maker.pass(loop.scanned, /*sliced=*/true);
-    maker.pass(loop.arguments);
-    maker.take(*made);
-    maker.take(loop.stacked, /*sliced=*/true);
+    RegionCall call(loop.body);
+    call.pass(loop.carried);
+    call.pass(loop.scanned, /*sliced=*/true);
+    call.pass(loop.arguments);
+    call.take(*made);
+    call.take(loop.stacked, /*sliced=*/true);
     if (!failed())
-      checkRegion(maker.call, where);
+      checkRegion(call, where);
     for (size_t i = 0; i < loop.carried.size() && !failed(); ++i) {
       const InputT &input = *regions.all[loop.body]->inputs[i];
       const BufferT &buffer = *program.buffers[(*made)[i]];
@@ -385,17 +373,13 @@ void CommandVerifier::checkTrips(const LoopT &loop, const std::string &where) {
 
 void CommandVerifier::checkCondition(const LoopT &loop,
                                      const std::string &where) {
-  RegionCallMaker maker(loop.condition);
-  maker.pass(loop.carried);
-  maker.pass(loop.arguments);
-  maker.take({loop.predicate});
-  checkRegion(maker.call, where);
-  if (failed())
-    return;
-  ArgumentT predicate;
-  predicate.kind = ArgKind::Tensor;
-  predicate.buffer = loop.predicate;
-  checkPredicate(predicate, where);
+  RegionCall call(loop.condition);
+  call.pass(loop.carried);
+  call.pass(loop.arguments);
+  call.take({loop.predicate});
+  checkRegion(call, where);
+  if (!failed())
+    checkFlag(loop.predicate, where);
 }
 
 void CommandVerifier::checkLoop(const LoopT &loop, const std::string &where) {

@@ -18,6 +18,12 @@ struct Regions {
 
 /// How a command runs a region.
 struct RegionCall {
+  explicit RegionCall(int region) : region(region) {}
+
+  void pass(const std::vector<std::unique_ptr<ArgumentT>> &list,
+            bool sliced = false);
+  void take(const std::vector<int> &buffers, bool sliced = false);
+
   int region;
   std::vector<const ArgumentT *> arguments; ///< of its inputs
   std::vector<int> results;                 ///< buffers of its outputs
@@ -68,6 +74,7 @@ private:
                  const std::string &where);
   void checkBranch(const BranchT &branch, const std::string &where);
   void checkPredicate(const ArgumentT &predicate, const std::string &where);
+  void checkFlag(int number, const std::string &where);
   void checkArgument(const ArgumentT &argument, int depth,
                      const std::string &where);
   void checkStep(const StepKind &step, const ActionUnion &action,

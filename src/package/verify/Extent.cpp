@@ -28,6 +28,13 @@ Extent extentOf(const int64_t *shape, const int64_t *strides, size_t rank,
   return {true, end};
 }
 
+bool liesWithin(const Extent &part, int64_t begin, const Extent &whole,
+                size_t itemBytes) {
+  return part.fits && whole.fits && begin >= 0 &&
+         (part.end == 0 ||
+          begin <= (whole.end - part.end) / static_cast<int64_t>(itemBytes));
+}
+
 std::optional<Extent> staticExtent(DType dtype, const std::vector<Size> &shape,
                                    const std::vector<Size> &strides) {
   std::vector<int64_t> sizes, steps;

@@ -26,6 +26,11 @@ std::optional<Extent> staticExtent(const BufferT &buffer);
 Extent extentOf(const int64_t *shape, const int64_t *strides, size_t rank,
                 size_t itemBytes);
 
+/// Whether a part that begins `begin` items after the first element of `whole`
+/// ends within it.
+bool liesWithin(const Extent &part, int64_t begin, const Extent &whole,
+                size_t itemBytes);
+
 } // namespace anabranch::package
 
 #endif // ANABRANCH_PACKAGE_VERIFY_EXTENT_H

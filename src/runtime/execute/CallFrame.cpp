@@ -122,13 +122,14 @@ Status CallFrame::fillArgumentViews() {
       shape[i] = valueOf(view.shape[i], slots.data());
       strides[i] = valueOf(view.strides[i], slots.data());
     }
-    package::Extent part = package::extentOf(shape, strides, rank, 1);
+    const BufferPlan &buffer = plan.buffers[view.buffer];
+    size_t item = itemSize(buffer.dtype);
+    package::Extent part = package::extentOf(shape, strides, rank, item);
     package::Extent whole =
         package::extentOf(shapeOf(view.buffer), stridesOf(view.buffer),
-                          plan.buffers[view.buffer].shape.size(), 1);
-    int64_t begin = valueOf(view.offset, slots.data());
-    if (!part.fits || !whole.fits || begin < 0 ||
-        (part.end > 0 && begin > whole.end - part.end))
+                          buffer.shape.size(), item);
+    if (!package::liesWithin(part, valueOf(view.offset, slots.data()), whole,
+                             item))
       return Status(StatusCode::Internal,
                     "a part of a buffer ends behind it for these sizes");
   }

@@ -208,7 +208,7 @@ Status execute(CallFrame &frame, int threads, const trace::Call *call) {
                         : executeIn(static_cast<ExecutionMode>(fixed), frame,
                                     threads, call);
   CallTurn turn(frame.turn, /*waits=*/frame.timeInCrowd >= worthWaiting);
-  if (turn.isCrowded())
+  if (turn.wasCrowded())
     return executeInCrowd(frame, call);
   return threads <= 1 ? executeSerial(frame, call)
                       : executeTuned(frame, threads, call);

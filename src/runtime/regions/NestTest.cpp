@@ -94,6 +94,16 @@ TEST_F(Nest, IsNoCrowd) {
   EXPECT_EQ(crowds, 0);
 }
 
+/// A region runs on the team of the call around it. Each of the four levels
+/// shares two launches, one on each side of what it calls.
+TEST_F(Nest, BorrowsTheTeamAtEachLevel) {
+  TestTeam team(2);
+  runtime::setExecutionMode(runtime::ExecutionMode::Shared);
+  EXPECT_EQ(run(), "");
+  runtime::setExecutionMode(std::nullopt);
+  EXPECT_EQ(TestTeam::count(), 8);
+}
+
 /// More callers than CPUs: a caller that waits for its turn holds none.
 TEST_F(Nest, OfManyCallersEnds) {
   expectOnThreads(6, [&](unsigned) {

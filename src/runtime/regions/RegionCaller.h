@@ -15,6 +15,13 @@ struct RegionCaller {
   const Commands &commands;
   const int64_t *slots; ///< the size table
   const BufferViews &buffers;
+
+  /// The bool in a buffer. A device that computes nothing leaves the memory as
+  /// it was, so there it is false.
+  bool holds(int buffer) const {
+    return plan.device->computes() &&
+           *static_cast<const bool *>(buffers.viewOf(buffer).data);
+  }
 };
 
 } // namespace anabranch::runtime

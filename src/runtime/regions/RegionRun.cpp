@@ -34,6 +34,16 @@ void RegionRun::pass(const RegionArgument &argument) {
   inputs.back().scalar = valueOf(argument.size, caller.slots);
 }
 
+void RegionRun::pass(const std::vector<RegionArgument> &arguments) {
+  for (const RegionArgument &argument : arguments)
+    pass(argument);
+}
+
+void RegionRun::take(const std::vector<int> &buffers) {
+  for (int buffer : buffers)
+    take(caller.buffers.viewOf(buffer));
+}
+
 Status RegionRun::allocate(OutputValue *outputs, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     TensorView &made = outputs[i].tensor;

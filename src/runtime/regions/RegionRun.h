@@ -18,8 +18,9 @@ public:
   explicit RegionRun(const RegionCaller &caller) : caller(caller) {}
 
   void pass(const TensorView &tensor);
-  void pass(const RegionArgument &argument);
+  void pass(const std::vector<RegionArgument> &arguments);
   void take(const TensorView &memory) { results.push_back(memory); }
+  void take(const std::vector<int> &buffers);
 
   /// Runs the region. The object may then collect for the next run.
   Status run(int region);
@@ -27,6 +28,8 @@ public:
   Status allocate(OutputValue *outputs, size_t count) override;
 
 private:
+  void pass(const RegionArgument &argument);
+
   const RegionCaller &caller;
   std::vector<InputValue> inputs;
   std::vector<TensorView> results;

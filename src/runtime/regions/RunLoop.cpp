@@ -59,22 +59,15 @@ private:
       region.pass(value);
   }
 
-  void passArguments() {
-    for (const RegionArgument &argument : loop.arguments)
-      region.pass(argument);
-  }
-
   /// A device that computes nothing makes no trip.
   Status evaluateCondition(bool &holds) {
     if (loop.condition < 0)
       return {};
     passCarried();
-    passArguments();
+    region.pass(loop.arguments);
     region.take(caller.buffers.viewOf(loop.predicate));
     Status done = region.run(loop.condition);
-    holds =
-        caller.plan.device->computes() &&
-        *static_cast<const bool *>(caller.buffers.viewOf(loop.predicate).data);
+    holds = caller.holds(loop.predicate);
     return done;
   }
 
@@ -83,9 +76,8 @@ private:
     passCarried();
     for (const RegionArgument &scanned : loop.scanned)
       region.pass(sliceOf(caller.buffers.viewOf(scanned.buffer), trip));
-    passArguments();
-    for (int buffer : made)
-      region.take(caller.buffers.viewOf(buffer));
+    region.pass(loop.arguments);
+    region.take(made);
     for (int buffer : loop.stacked)
       region.take(sliceOf(caller.buffers.viewOf(buffer), trip));
     Status done = region.run(loop.body);

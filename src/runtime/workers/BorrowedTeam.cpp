@@ -74,7 +74,10 @@ TeamLease::TeamLease(int threads) {
   if (threads < 2 || whyNot(team, threads))
     return;
   BorrowedTeam &candidate = borrowedTeams.get();
-  if (candidate.taken.exchange(true, std::memory_order_acquire))
+  std::thread::id owner, self = std::this_thread::get_id();
+  isShared = !candidate.owner.compare_exchange_strong(
+      owner, self, std::memory_order_acquire, std::memory_order_relaxed);
+  if (isShared && owner != self)
     return;
   borrowed = &candidate;
   borrowed->team = team;
@@ -83,8 +86,8 @@ TeamLease::TeamLease(int threads) {
 }
 
 TeamLease::~TeamLease() {
-  if (borrowed)
-    borrowed->taken.store(false, std::memory_order_release);
+  if (borrowed && !isShared)
+    borrowed->owner.store(std::thread::id(), std::memory_order_release);
 }
 
 void BorrowedTeam::open(Job &work) {
@@ -98,8 +101,11 @@ void BorrowedTeam::open(Job &work) {
   job = nullptr;
 }
 
-/// An exception could not leave the framework's region.
+/// An exception could not leave the framework's region. If the host has made
+/// the team larger since the call began, the other threads leave at once.
 void BorrowedTeam::enter(int number) noexcept {
+  if (number > job->helpers)
+    return;
   if (number > 0)
     return help(number);
   job->lead();

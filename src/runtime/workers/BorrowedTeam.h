@@ -1,7 +1,7 @@
 //===- BorrowedTeam.h - the framework's threads help a call -----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// PyTorch's OpenMP threads spin for some milliseconds behind each operator.
+// PyTorch's OpenMP threads spin for some milliseconds after each operator.
 // Threads of our own beside them would share the CPUs with threads that do
 // nothing. So a call borrows the team and runs as a region of it.
 //
@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace anabranch::runtime {
@@ -42,14 +43,18 @@ private:
   const FrameworkTeam *team = nullptr;
   Job *job = nullptr;
   News news;
-  std::atomic<bool> closed{false};      ///< the caller has left the region
-  std::atomic<bool> taken{false};       ///< a call has the team
+  std::atomic<bool> closed{false}; ///< the caller has left the region
+  /// The thread whose call has the team; none: no call has it.
+  std::atomic<std::thread::id> owner{};
   std::vector<WorkerScratch> scratches; ///< by the number of the thread
 };
 
 /// Borrows the team for one call, if it is usable, has as many threads as the
-/// call wants, and no other call has it. With another size the framework would
-/// end threads, and start them again for its next operator.
+/// call wants, and no other thread's call has it. With another size the
+/// framework would end threads, and start them again for its next operator.
+///
+/// A call that runs inside another one, as a region of a program does, shares
+/// the team with it: the outer call has no region of the team open meanwhile.
 class TeamLease {
 public:
   explicit TeamLease(int threads);
@@ -62,6 +67,7 @@ public:
 
 private:
   BorrowedTeam *borrowed = nullptr;
+  bool isShared = false; ///< with the call around this one
 };
 
 /// Whose threads help a call with this many, and why, as text.

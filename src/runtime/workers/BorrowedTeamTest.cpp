@@ -9,6 +9,8 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <mutex>
+#include <set>
 #include <thread>
 
 namespace anabranch::testing {
@@ -30,13 +32,17 @@ public:
     if (before == 0 || !offered.compare_exchange_strong(before, before - 1))
       return false;
     EXPECT_NE(scratch.reserve(1000), nullptr);
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      workers.insert(std::this_thread::get_id());
+    }
     ++done;
     return true;
   }
   void lead() override {
     auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     for (int i = 0; i < pieces; ++i) {
-      // Behind a pause longer than they spin, the helpers are asleep.
+      // After a pause longer than they spin, the helpers are asleep.
       std::this_thread::sleep_for(std::chrono::microseconds(pauseUs));
       ++offered;
       team->notify(helpers);
@@ -47,6 +53,8 @@ public:
   BorrowedTeam *team = nullptr;
   const int pieces, pauseUs;
   std::atomic<int> offered{0}, done{0};
+  std::mutex mutex;
+  std::set<std::thread::id> workers;
 };
 
 TEST(BorrowedTeam, HelpsAlsoAfterASleep) {
@@ -62,8 +70,28 @@ TEST(BorrowedTeam, HelpsAlsoAfterASleep) {
   EXPECT_EQ(TestTeam::count(), 4);
 }
 
+/// The host may change the size of its team during a call.
+TEST(BorrowedTeam, HasNoMoreHelpersThanTheCallWants) {
+  TestTeam team(3);
+  TeamLease lease(3);
+  ASSERT_TRUE(lease.get());
+  TestTeam larger(8);
+  HandedOut job(2, 200, 0);
+  job.team = lease.get();
+  lease.get()->open(job);
+  EXPECT_EQ(job.done, 200);
+  EXPECT_LE(job.workers.size(), 2u);
+}
+
 /// Whether a call with this many threads may have the team.
 bool mayHave(int threads) { return TeamLease(threads).get(); }
+
+/// Likewise a call of another thread.
+bool mayHaveElsewhere(int threads) {
+  bool has = false;
+  std::thread([&] { has = mayHave(threads); }).join();
+  return has;
+}
 
 TEST(BorrowedTeam, IsLentToOneCallOfItsSize) {
   EXPECT_FALSE(mayHave(3));
@@ -73,9 +101,9 @@ TEST(BorrowedTeam, IsLentToOneCallOfItsSize) {
   {
     TeamLease first(3);
     EXPECT_TRUE(first.get());
-    EXPECT_FALSE(mayHave(3));
+    EXPECT_FALSE(mayHaveElsewhere(3));
   }
-  EXPECT_TRUE(mayHave(3));
+  EXPECT_TRUE(mayHaveElsewhere(3));
   TestTeam::isInside() = true;
   EXPECT_FALSE(mayHave(3));
   TestTeam::isInside() = false;
@@ -83,6 +111,21 @@ TEST(BorrowedTeam, IsLentToOneCallOfItsSize) {
   EXPECT_FALSE(mayHave(3));
   ASSERT_TRUE(pinWorkers("off").ok());
   EXPECT_TRUE(mayHave(3));
+}
+
+TEST(BorrowedTeam, IsSharedWithCallsInsideOfTheCall) {
+  TestTeam team(3);
+  TeamLease outer(3);
+  {
+    TeamLease inner(3);
+    EXPECT_EQ(inner.get(), outer.get());
+    EXPECT_FALSE(mayHaveElsewhere(3));
+  }
+  EXPECT_FALSE(mayHaveElsewhere(3));
+  HandedOut job(2, 20, 0);
+  job.team = outer.get();
+  outer.get()->open(job);
+  EXPECT_EQ(job.done, 20);
 }
 
 TEST(BorrowedTeam, TheVariableIsReadAndChecked) {

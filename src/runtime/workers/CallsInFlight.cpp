@@ -67,8 +67,7 @@ void CallsInFlight::enter(bool waits) {
 
 bool CallsInFlight::enterAtOnce() {
   uint64_t before = state.load(std::memory_order_relaxed);
-  while (waitingIn(before) == 0 &&
-         runningIn(before) < most.load(std::memory_order_relaxed))
+  while (mayEnter(before))
     if (state.compare_exchange_weak(before, before + oneRunning,
                                     std::memory_order_acq_rel,
                                     std::memory_order_relaxed))
@@ -86,9 +85,7 @@ void CallsInFlight::waitForTurn() {
     std::lock_guard<std::mutex> lock(queue);
     uint64_t before = state.load(std::memory_order_relaxed), after;
     do {
-      bool mayRun = waitingIn(before) == 0 &&
-                    runningIn(before) < most.load(std::memory_order_relaxed);
-      after = before + (mayRun ? oneRunning : oneWaiting);
+      after = before + (mayEnter(before) ? oneRunning : oneWaiting);
     } while (!state.compare_exchange_weak(
         before, after, std::memory_order_acq_rel, std::memory_order_relaxed));
     if (waitingIn(after) == waitingIn(before))

@@ -12,9 +12,8 @@ namespace anabranch::runtime {
 
 /// How many calls may run at a time without being in each other's way.
 struct CallLimits {
-  int alone =
-      2;        ///< with so many calls, each stays on its own thread: the cores
-  int most = 2; ///< more calls than this take turns: the CPUs
+  int alone = 2; ///< the cores: so many calls stay on their own threads
+  int most = 2;  ///< the CPUs: more calls than this take turns
 };
 
 /// The calls of this process that run now, and those that wait for their turn,
@@ -53,6 +52,10 @@ private:
     return runningIn(state.load(std::memory_order_relaxed));
   }
 
+  bool mayEnter(uint64_t word) const {
+    return waitingIn(word) == 0 &&
+           runningIn(word) < most.load(std::memory_order_relaxed);
+  }
   bool enterAtOnce();
   void waitForTurn();
   void wakeFirst();
@@ -85,7 +88,7 @@ public:
   CallTurn(const CallTurn &) = delete;
   CallTurn &operator=(const CallTurn &) = delete;
 
-  bool isCrowded() const { return calls.wasCrowded(); }
+  bool wasCrowded() const { return calls.wasCrowded(); }
 
   /// While the host runs, the call is not in flight: the host may wait for
   /// another call. Afterwards it goes on at once. `turn` may be null.

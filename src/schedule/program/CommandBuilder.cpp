@@ -196,7 +196,7 @@ void CommandBuilder::keepForOthers(OpResult result, Value buffer) {
 }
 
 /// Trips of a loop write the carried values and spare buffers in turns, and the
-/// condition writes a bool. `writes` lists them behind the results.
+/// condition writes a bool. `writes` lists them after the results.
 void CommandBuilder::addSpare(ir::AtenOp loop) {
   auto carried = loop.getArgs().getAs<ArrayAttr>("carried");
   for (size_t i = 0; carried && i < carried.size(); ++i)

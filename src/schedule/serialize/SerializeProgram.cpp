@@ -297,19 +297,30 @@ private:
     argument.view->strides = toSizes(value.getAs<ArrayAttr>(ir::viewStrides));
   }
 
+  /// Takes an argument out of a call. The result is empty if there is none.
+  static package::ArgumentT takeArgument(package::CallT &call, StringRef name) {
+    for (std::unique_ptr<package::ArgumentT> &argument : call.arguments)
+      if (argument->name == name)
+        return std::move(*argument);
+    return {};
+  }
+
+  /// The number of a region; -1 if the argument is none.
+  static int regionIn(const package::ArgumentT &argument) {
+    return argument.int_value ? static_cast<int>(argument.int_value->value())
+                              : -1;
+  }
+
   LogicalResult makeBranch(ir::CallOp call, package::BranchT &made) {
     package::CallT given;
     if (failed(makeCall(call, given)))
       return failure();
-    for (std::unique_ptr<package::ArgumentT> &argument : given.arguments) {
-      if (argument->name == "predicate")
-        made.predicate = std::move(argument);
-      else if (argument->name == "arguments")
-        made.arguments = std::move(argument->items);
-      else if (argument->name == "regions")
-        for (const auto &region : argument->items)
-          made.regions.push_back(static_cast<int>(region->int_value->value()));
-    }
+    made.predicate =
+        std::make_unique<package::ArgumentT>(takeArgument(given, "predicate"));
+    made.arguments = takeArgument(given, "arguments").items;
+    package::ArgumentT regions = takeArgument(given, "regions");
+    for (const auto &region : regions.items)
+      made.regions.push_back(regionIn(*region));
     made.results = std::move(given.results);
     made.ordered = given.ordered;
     return success();
@@ -321,19 +332,12 @@ private:
     package::CallT given;
     if (failed(makeCall(call, given)))
       return failure();
-    for (std::unique_ptr<package::ArgumentT> &argument : given.arguments) {
-      const std::string &name = argument->name;
-      bool isGiven = argument->kind != package::ArgKind::None;
-      if (name == "carried" || name == "scanned" || name == "arguments")
-        (name == "carried"   ? made.carried
-         : name == "scanned" ? made.scanned
-                             : made.arguments) = std::move(argument->items);
-      else if (name == "trips" && isGiven)
-        made.trips = std::move(argument->int_value);
-      else if (isGiven)
-        (name == "body" ? made.body : made.condition) =
-            static_cast<int>(argument->int_value->value());
-    }
+    made.condition = regionIn(takeArgument(given, "condition"));
+    made.body = regionIn(takeArgument(given, "body"));
+    made.trips = takeArgument(given, "trips").int_value;
+    made.carried = takeArgument(given, "carried").items;
+    made.scanned = takeArgument(given, "scanned").items;
+    made.arguments = takeArgument(given, "arguments").items;
     auto split = given.results.begin() + made.carried.size();
     made.results.assign(given.results.begin(), split);
     made.stacked.assign(split, given.results.end());

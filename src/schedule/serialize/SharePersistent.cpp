@@ -8,6 +8,7 @@
 #include "schedule/serialize/SharePersistent.h"
 
 #include "anabranch/KernelABI.h"
+#include "package/verify/Programs.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
@@ -157,15 +158,7 @@ void Sharer::add(ProgramT &program) {
 } // namespace
 
 void sharePersistent(package::ProgramT &program) {
-  std::vector<package::ProgramT *> all;
-  auto addWithRegions = [&](package::ProgramT &each) {
-    all.push_back(&each);
-    for (const auto &region : each.regions)
-      all.push_back(region.get());
-  };
-  addWithRegions(program);
-  for (const auto &variant : program.variants)
-    addWithRegions(*variant);
+  std::vector<package::ProgramT *> all = package::programsOf(program);
   if (all.size() == 1)
     return;
   Sharer sharer;
