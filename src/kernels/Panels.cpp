@@ -3,7 +3,7 @@
 
 #include "kernels/Panels.h"
 
-#include "kernels/tileblocks/AmxBlocking.h"
+#include "kernels/tileblocks/TileBlocking.h"
 
 namespace anabranch {
 namespace kernels {
@@ -11,7 +11,7 @@ namespace kernels {
 std::optional<Panels> choosePanels(const Contraction &contraction,
                                    const native::TargetInfo &target,
                                    PanelsFor purpose) {
-  if (auto panels = AmxBlocking::choosePanels(contraction, target))
+  if (auto panels = TileBlocking::choosePanels(contraction, target))
     return panels;
   return panelsOfVectors(contraction, target, purpose);
 }

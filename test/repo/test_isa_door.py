@@ -81,7 +81,7 @@ def test_instructions_are_recognised() -> None:
         "b.create<amx::TileZeroOp>()",
     ):
         assert named(code), code
-    for code in ("AmxBlocking amx;", "// vpdpbusd of AVX-512", "chosen.usesAmx"):
+    for code in ("TileBlocking amx;", "// vpdpbusd of AVX-512", "chosen.usesTiles"):
         assert not named(code), code
 
 

@@ -3,8 +3,8 @@
 
 #include "kernels/attention/AttentionBlocking.h"
 
-#include "kernels/microkernel/AmxBlock.h"
 #include "kernels/microkernel/FloatParts.h"
+#include "kernels/microkernel/TileBlock.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"
@@ -73,20 +73,21 @@ template <typename TypeT> static bool areAll(ir::AttentionOp op) {
 }
 
 /// Tiles have many queries, since each tile copies keys and values to the
-/// layout of AMX registers; of parts, a copy takes longer. Their weights and a
+/// layout of tile registers; of parts, a copy takes longer. Their weights and a
 /// block's scores stay in the first two levels of cache.
-void AttentionBlocking::chooseAmx(ir::AttentionOp op) {
+void AttentionBlocking::chooseTileBlocks(ir::AttentionOp op) {
   constexpr int64_t enoughTiles = 16, mostKeys = 128, keysOfVectors = 64;
   int64_t manyQueries = hasParts() ? 256 : 128, someQueries = manyQueries / 2;
-  usesAmx = true;
+  usesTiles = true;
   usesDots = false;
-  keyVectors = valueVectors = amxColumns / lanes;
+  keyVectors = valueVectors = tileColumns / lanes;
   auto result = cast<RankedTensorType>(op.getResult().getType());
   int64_t length = result.getShape().end()[-2];
   int64_t keyCount =
       cast<RankedTensorType>(op.getKey().getType()).getShape().end()[-2];
-  bool isShort = !ShapedType::isDynamic(length) && length <= AmxBlock::rows / 2;
-  scoreRows = isShort ? AmxBlock::rows / 2 : AmxBlock::rows;
+  bool isShort =
+      !ShapedType::isDynamic(length) && length <= TileBlock::rows / 2;
+  scoreRows = isShort ? TileBlock::rows / 2 : TileBlock::rows;
   int64_t tiles = llvm::divideCeil(length, manyQueries);
   for (int64_t size : result.getShape().drop_back(2))
     tiles *= ShapedType::isDynamic(size) ? 1 : size;
@@ -98,15 +99,15 @@ void AttentionBlocking::chooseAmx(ir::AttentionOp op) {
   if (!ShapedType::isDynamic(keyCount))
     keys = std::min(keys, int64_t(llvm::alignTo(std::max<int64_t>(keyCount, 1),
                                                 keysOfVectors)));
-  head = llvm::alignTo(head, amxColumns);
-  valueHead = llvm::alignTo(valueHead, amxColumns);
+  head = llvm::alignTo(head, tileColumns);
+  valueHead = llvm::alignTo(valueHead, tileColumns);
 }
 
 AttentionBlocking AttentionBlocking::withoutParts() const {
-  // A divisor of the rows of AMX registers, and so of a tile's queries.
+  // A divisor of the rows of tile registers, and so of a tile's queries.
   constexpr int64_t rowsOfBlock = 8;
   AttentionBlocking vectors = *this;
-  vectors.usesAmx = false;
+  vectors.usesTiles = false;
   vectors.parts = 1;
   vectors.rows = rowsOfBlock;
   vectors.scoreRows = queries;
@@ -130,7 +131,7 @@ AttentionBlocking::cyclesOfScore(ir::AttentionOp op,
     return perQuery(double(llvm::alignTo(used, rows)) /
                         target.rate(native::Multiply::FmaF32) +
                     copyCycles);
-  double rate = target.rate(native::Multiply::AmxBF16) * partShare;
+  double rate = target.rate(native::Multiply::TileBF16) * partShare;
   return perQuery(double(llvm::alignTo(used, scoreRows) *
                          productsOfParts(parts, parts)) /
                       rate +
@@ -188,17 +189,17 @@ AttentionBlocking AttentionBlocking::choose(ir::AttentionOp op,
                                 chosen.keyColumns());
   }
   chosen.scoreRows = chosen.queries;
-  if (chosen.isStreamed || !target.isa().has(native::Multiply::AmxBF16) ||
+  if (chosen.isStreamed || !target.isa().has(native::Multiply::TileBF16) ||
       !target.isa().roundsToBF16())
     return chosen;
-  AttentionBlocking amx = chosen;
+  AttentionBlocking tiles = chosen;
   if (areAll<Float32Type>(op))
-    amx.parts = partsOfF32;
-  amx.chooseAmx(op);
+    tiles.parts = partsOfF32;
+  tiles.chooseTileBlocks(op);
   if (areAll<BFloat16Type>(op) ||
-      (amx.hasParts() && amx.cyclesOfScore(op, target) <
-                             leastGain * chosen.cyclesOfScore(op, target)))
-    return amx;
+      (tiles.hasParts() && tiles.cyclesOfScore(op, target) <
+                               leastGain * chosen.cyclesOfScore(op, target)))
+    return tiles;
   return chosen;
 }
 

@@ -22,23 +22,23 @@ struct AttentionBlocking {
   int64_t keys;         ///< of a block, a multiple of the columns of scores
   int64_t head;         ///< of query and key, padded to whole vectors
   int64_t valueHead;    ///< padded to whole panels
-  /// Rows whose scores are held at once: all of a tile, or a block of AMX
+  /// Rows whose scores are held at once: all of a tile, or a block of tile
   /// registers.
   int64_t scoreRows;
   bool isStreamed = false; ///< keys and values are read in place
-  bool usesAmx = false;    ///< products in AMX registers
+  bool usesTiles = false;  ///< products in tile registers
   bool usesDots = false;   ///< an instruction multiplies pairs of bf16
   int64_t group = 1;       ///< heads of a tile, which share keys
-  /// Of an element that AMX registers multiply: three of f32 (FloatParts.h).
+  /// Of an element that tile registers multiply: three of f32 (FloatParts.h).
   int64_t parts = 1;
 
-  /// Columns of a block of AMX registers, and depths of one step.
-  static constexpr int64_t amxColumns = 32;
+  /// Columns of a block of tile registers, and depths of one step.
+  static constexpr int64_t tileColumns = 32;
 
   /// Elements of a word of queries, keys and values in scratch memory, if words
   /// hold pairs of bf16.
   static constexpr int64_t perWord = 2;
-  bool multipliesPairs() const { return usesAmx || usesDots; }
+  bool multipliesPairs() const { return usesTiles || usesDots; }
   bool hasParts() const { return parts > 1; }
 
   /// Words of a part in scratch memory.
@@ -61,7 +61,7 @@ private:
   int64_t inWords(int64_t elements) const {
     return multipliesPairs() ? elements / perWord : elements;
   }
-  void chooseAmx(ir::AttentionOp op);
+  void chooseTileBlocks(ir::AttentionOp op);
   double cyclesOfScore(ir::AttentionOp op,
                        const native::TargetInfo &target) const;
 };

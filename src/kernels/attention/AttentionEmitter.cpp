@@ -3,9 +3,9 @@
 
 #include "kernels/attention/AttentionEmitter.h"
 
-#include "kernels/attention/AmxAttention.h"
 #include "kernels/attention/PackedAttention.h"
 #include "kernels/attention/StreamedAttention.h"
+#include "kernels/attention/TileBlockAttention.h"
 #include "kernels/attention/VisibleKeys.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -263,8 +263,8 @@ void AttentionEmitter::checkHiddenRows() {
 std::unique_ptr<BlockProducts> AttentionEmitter::chooseProducts() {
   if (attention.blocking.isStreamed)
     return std::make_unique<StreamedAttention>(attention);
-  if (attention.blocking.usesAmx)
-    return std::make_unique<AmxAttention>(attention);
+  if (attention.blocking.usesTiles)
+    return std::make_unique<TileBlockAttention>(attention);
   return std::make_unique<PackedAttention>(attention);
 }
 

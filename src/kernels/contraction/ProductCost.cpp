@@ -40,11 +40,11 @@ double rateOf(const Contraction &contraction, const native::TargetInfo &target,
               const ProductLayout &layout) {
   bool isInt8 = contraction.multipliesInt8();
   if (layout.steps.hasParts())
-    return target.rate(native::Multiply::AmxBF16) * partShare /
+    return target.rate(native::Multiply::TileBF16) * partShare /
            productsOfParts(layout.steps.parts, layout.steps.rightParts());
   if (layout.usesTileRegisters())
-    return target.rate(isInt8 ? native::Multiply::AmxInt8
-                              : native::Multiply::AmxBF16);
+    return target.rate(isInt8 ? native::Multiply::TileInt8
+                              : native::Multiply::TileBF16);
   double fma = target.rate(native::Multiply::FmaF32);
   if (isInt8)
     return std::max(target.rate(native::Multiply::DotInt8), fma);

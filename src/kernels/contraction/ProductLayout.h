@@ -81,7 +81,7 @@ struct RightAccess {
   }
 };
 
-/// How tile registers go along the depth (AmxBlock.h). Without words, blocks
+/// How tile registers go along the depth (TileBlock.h). Without words, blocks
 /// are in vector registers.
 struct RegisterSteps {
   int64_t words = 0; ///< of the depth in a step

@@ -240,7 +240,7 @@ std::optional<Panels> panelsOfVectors(const Contraction &contraction,
                     : std::nullopt;
   // Tile registers may read the panels of a product of few rows for one of more
   // rows, two vectors at a time. So the number of vectors must be even.
-  wanted.isEven = target.isa().has(native::Multiply::AmxInt8) &&
+  wanted.isEven = target.isa().has(native::Multiply::TileInt8) &&
                   words.word.holdsBytes() && *columns > words.lanes;
   std::optional<BlockShape> shape =
       chooseShape(shapesFor(target, words.word), words.lanes, wanted);

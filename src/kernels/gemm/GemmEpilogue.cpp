@@ -95,7 +95,7 @@ void GemmEpilogue::emitRow(ArrayRef<Value> row, Value width, Value at,
     emitVector(row, {column, lanes.addIndex(at, offset), elements, isWhole},
                sums);
   };
-  // A row of an AMX block has one or two vectors. Without a loop, their stores
+  // A row of a tile block has one or two vectors. Without a loop, their stores
   // follow each other.
   int64_t columns = gemm.layout.tiling.columns();
   if (gemm.layout.usesTileRegisters() && known && *known % columns == 0) {

@@ -272,8 +272,8 @@ TEST_P(GemmTest, EqualsPlainLoops) {
                          sizes),
             0);
   if (emulation) {
-    bool usesAmx = ParsedCase(c).plan(target).usesTileRegisters();
-    EXPECT_EQ(AmxEmulation::products() > 0, usesAmx && c.m * c.k > 0);
+    bool usesTiles = ParsedCase(c).plan(target).usesTileRegisters();
+    EXPECT_EQ(AmxEmulation::products() > 0, usesTiles && c.m * c.k > 0);
     EXPECT_EQ(AmxEmulation::pairs() > 0,
               type == "bf16" && AmxEmulation::products() > 0);
     EXPECT_FALSE(AmxEmulation::inUse());
@@ -492,7 +492,7 @@ TEST(AmxEmulation, MultipliesPairsInTheProcessorsOrder) {
 TEST(ProductPlans, ChooseAmxWhereItExistsAndPays) {
   struct Choice {
     GemmCase product;
-    bool usesAmx;
+    bool usesTiles;
   };
   const Choice choices[] = {
       {{"prefill", 1, 512, 3072, 768, "mk", "nk", "bf16", false, 32, 2}, true},
@@ -517,8 +517,8 @@ TEST(ProductPlans, ChooseAmxWhereItExistsAndPays) {
       {{"f32_symbolic", 2, 37, 100, 70, "bmk", "bnk", "f32", true}, false},
       {{"u8", 1, 512, 3072, 768, "mk", "nk", "u8"}, false},
   };
-  for (const auto &[product, usesAmx] : choices) {
-    EXPECT_EQ(planOn(product, "sapphirerapids").usesTileRegisters(), usesAmx)
+  for (const auto &[product, usesTiles] : choices) {
+    EXPECT_EQ(planOn(product, "sapphirerapids").usesTileRegisters(), usesTiles)
         << product.name;
     for (const char *target : {"znver4", "znver5", "alderlake", "haswell"})
       EXPECT_FALSE(planOn(product, target).usesTileRegisters())

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An f32 is the sum of three bf16 numbers, its parts, and an f16 of two. Each
-// part is what the parts before it leave, rounded to the nearest. AMX registers
-// multiply the parts:
+// part is what the parts before it leave, rounded to the nearest. tile
+// registers multiply the parts:
 //
 //   x = x0 + x1 + x2, y = y0 + y1 + y2
 //   x * y = x0*y0 + x0*y1 + x1*y0 + x0*y2 + x1*y1 + x2*y0 + rest

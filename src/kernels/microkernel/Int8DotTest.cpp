@@ -78,7 +78,7 @@ TEST(Int8Dot, AmxIsForSeveralRows) {
   EXPECT_NE(assemblyOf(eight, "amx").find("tdpbssd"), std::string::npos);
 }
 
-TEST(AmxBlock, MultipliesPairsOfBF16) {
+TEST(TileBlock, MultipliesPairsOfBF16) {
   GemmCase packed{"packed", 1, 64, 96, 256, "mk", "nk", "bf16", false, 32, 2};
   GemmCase live{"live", 1, 64, 96, 256, "mk", "nk", "bf16"};
   for (const GemmCase &c : {packed, live}) {

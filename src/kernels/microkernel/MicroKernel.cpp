@@ -4,6 +4,7 @@
 #include "kernels/microkernel/MicroKernel.h"
 
 #include "kernels/emit/Memory.h"
+#include "machine/processor/MemoryUnits.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -15,7 +16,7 @@ namespace kernels {
 
 namespace {
 
-constexpr int64_t lineBytes = 64;
+using machine::lineBytes;
 
 /// The arguments of the function, after the pointers of its rows.
 enum Argument : unsigned {

@@ -292,9 +292,9 @@ TEST_P(ImagePatchTest, SumsAreAsExactAsOfF32) {
   std::string type = typeName;
   native::TargetInfo target =
       llvm::cantFail(native::TargetInfo::get(targetName));
-  bool hasAmx = target.isa().has(native::Multiply::AmxBF16);
+  bool hasTiles = target.isa().has(native::Multiply::TileBF16);
   // AMX then pays for images of any size, and so do patches for vectors.
-  bool isVector = !hasAmx || (type == "f32" && !c.fillsRegisters());
+  bool isVector = !hasTiles || (type == "f32" && !c.fillsRegisters());
   for (native::Multiply multiply :
        {native::Multiply::FmaF32, native::Multiply::DotBF16})
     target.model.rates[int(multiply)] = isVector ? 1e6 : 1e-6;
@@ -302,7 +302,7 @@ TEST_P(ImagePatchTest, SumsAreAsExactAsOfF32) {
   native::ParsedKernel parsed(text);
   ASSERT_TRUE(parsed) << text;
   ProductLayout layout = ChosenProduct(parsed.function(), target).layout;
-  if (hasAmx)
+  if (hasTiles)
     expectLayout(layout, type, c);
   else if (type == "f32" && !c.fillsRegisters())
     ASSERT_TRUE(layout.left.patch);

@@ -5,8 +5,8 @@
 
 #include "kernels/contraction/QuantizedOperand.h"
 #include "kernels/emit/Transpose.h"
-#include "kernels/microkernel/AmxBlock.h"
 #include "kernels/microkernel/FloatParts.h"
+#include "kernels/microkernel/TileBlock.h"
 #include "kernels/operands/ImagePatch.h"
 #include "kernels/operands/WindowRows.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -52,7 +52,7 @@ int64_t LeftOperand::partBytes(GemmContext &gemm) {
     return ImagePatch(gemm).partBytes();
   // A few rows more keep the parts of a row out of one set of a cache.
   constexpr int64_t rowsBetween = 4;
-  return (gemm.layout.tiling.rowsPerTile + rowsBetween) * AmxBlock::stepBytes;
+  return (gemm.layout.tiling.rowsPerTile + rowsBetween) * TileBlock::stepBytes;
 }
 
 Value LeftOperand::packedWords(GemmContext &gemm) {
@@ -151,7 +151,7 @@ Value LeftOperand::partsAt(Value row, Value depth) {
   Value step = lanes.divIndex(lanes.subIndex(depth, firstDepth),
                               lanes.index(gemm.layout.stepDepths()));
   Value place = lanes.mulIndex(lanes.subIndex(row, gemm.tile.firstRow),
-                               lanes.index(AmxBlock::words));
+                               lanes.index(TileBlock::words));
   return gemm.memory.pointerTo(
       packed, lanes.addIndex(lanes.mulIndex(step, stepElements(gemm)), place));
 }

@@ -4,8 +4,8 @@
 #include "kernels/operands/PartPanels.h"
 
 #include "kernels/emit/Transpose.h"
-#include "kernels/microkernel/AmxBlock.h"
 #include "kernels/microkernel/FloatParts.h"
+#include "kernels/microkernel/TileBlock.h"
 #include "kernels/operands/WeightIntegers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -47,7 +47,7 @@ void PartPanels::fillShare(GemmContext &gemm, const Ahead &ahead, Value step,
   PartPanels panels(gemm, ahead.panel);
   panels.firstDepth = ahead.first;
   panels.endDepth = ahead.end;
-  Value words = lanes.index(AmxBlock::words);
+  Value words = lanes.index(TileBlock::words);
   Value depths = lanes.index(gemm.layout.stepDepths());
   Value start = lanes.addIndex(ahead.first, lanes.mulIndex(step, depths));
   Value share = lanes.ceilDivIndex(words, blocks);
@@ -81,7 +81,7 @@ Value PartPanels::orZero(Value vector, Value depth) {
 /// Fills whole steps of words. `load` gives the elements of a depth in a vector
 /// of the panel's columns.
 void PartPanels::fillSteps(Load load) {
-  Value words = lanes.index(AmxBlock::words);
+  Value words = lanes.index(TileBlock::words);
   lanes.loop(firstDepth, endDepth, gemm.layout.stepDepths(),
              [&](Value step) { fillWords(step, lanes.index(0), words, load); });
 }
@@ -99,7 +99,7 @@ void PartPanels::fillWords(Value step, Value low, Value high, Load load) {
   Value first = gemm.words(lanes.subIndex(step, firstDepth));
   lanes.loop(low, high, 1, [&](Value word) {
     Value lower = lanes.addIndex(step, word);
-    Value upper = lanes.addIndex(lower, lanes.index(AmxBlock::words));
+    Value upper = lanes.addIndex(lower, lanes.index(TileBlock::words));
     for (int64_t j = 0; j < layout.tiling.vectors; ++j)
       store(splitToParts(lanes, loadOrZero(lower, j), loadOrZero(upper, j),
                          layout.steps.parts),
@@ -143,7 +143,7 @@ void PartPanels::fillFromColumns() {
 void PartPanels::fillFromIntegers(const QuantizedOperand &weight) {
   const ir::QuantizedWeight &layout = weight.layout;
   WeightIntegers integers(gemm, weight);
-  int64_t depths = layout.stepDepths(), words = AmxBlock::words;
+  int64_t depths = layout.stepDepths(), words = TileBlock::words;
   int64_t most = layout.steps(weight.depths) - 1;
   bool whole = gemm.depthIsMultipleOf(gemm.layout.stepDepths());
   lanes.loop(firstDepth, endDepth, gemm.layout.stepDepths(), [&](Value at) {

@@ -1,7 +1,7 @@
 //===- PartPanels.h - panels of a right operand in parts --------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// A panel of floats as the parts that AMX registers multiply (FloatParts.h):
+// A panel of floats as the parts that tile registers multiply (FloatParts.h):
 // [part][word][column]. The words of a step of registers are whole: those
 // after the end of the depth are zero. The integers of a weight of few bits
 // are one part; after the end they are any integers.
@@ -29,7 +29,7 @@ public:
     mlir::Value first, end;
     mlir::Value panel;
   };
-  /// Fills what a block of rows, one of `blocks`, has to fill in a step of AMX
+  /// Fills what a block of rows, one of `blocks`, has to fill in a step of tile
   /// registers.
   static void fillShare(GemmContext &gemm, const Ahead &ahead, mlir::Value step,
                         mlir::Value block, mlir::Value blocks);

@@ -4,7 +4,7 @@
 #include "kernels/operands/RightPanels.h"
 
 #include "kernels/emit/Transpose.h"
-#include "kernels/microkernel/AmxBlock.h"
+#include "kernels/microkernel/TileBlock.h"
 #include "kernels/operands/PartPanels.h"
 #include "kernels/operands/UnpackedPanel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -238,9 +238,9 @@ void RightPanels::clear() {
              [&](Value offset) { gemm.memory.store(zero, packed, offset); });
 }
 
-/// Clears the words after the last, up to whole AMX registers.
+/// Clears the words after the last, up to whole tile registers.
 void RightPanels::clearAfter() {
-  int64_t step = AmxBlock::words;
+  int64_t step = TileBlock::words;
   if (gemm.depthIsMultipleOf(step * gemm.layout.word.kPack))
     return;
   int64_t columns = gemm.layout.tiling.columns();

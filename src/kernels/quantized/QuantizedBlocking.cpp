@@ -71,16 +71,17 @@ void chooseBlock(QuantizedBlocking &blocking, int64_t rows,
     blocking.vectors /= 2;
 }
 
-/// AMX multiplies the digits of several rows at once, if each block has equally
-/// many depths for a register.
-void chooseAmx(QuantizedBlocking &blocking, const QuantizedOperand &weight,
-               int64_t rows, const native::TargetInfo &target) {
+/// Tile registers multiply the digits of several rows at once, if each block
+/// has equally many depths for a register.
+void chooseTileBlocks(QuantizedBlocking &blocking,
+                      const QuantizedOperand &weight, int64_t rows,
+                      const native::TargetInfo &target) {
   constexpr int64_t rowsToGain = 3, registerRows = 16;
-  blocking.usesAmx =
-      target.isa().has(native::Multiply::AmxInt8) && blocking.dots &&
+  blocking.usesTiles =
+      target.isa().has(native::Multiply::TileInt8) && blocking.dots &&
       rows >= rowsToGain &&
-      QuantizedWeight::paddedDepths(weight.depths) % blocking.amxDepths() == 0;
-  if (!blocking.usesAmx)
+      QuantizedWeight::paddedDepths(weight.depths) % blocking.tileDepths() == 0;
+  if (!blocking.usesTiles)
     return;
   int64_t most = registerRows / blocking.digits.count;
   blocking.rows = ceilDiv(rows, ceilDiv(rows, most));
@@ -143,7 +144,7 @@ QuantizedBlocking QuantizedBlocking::choose(const Contraction &contraction,
   constexpr int64_t usualRows = 512;
   int64_t rows = std::max<int64_t>(known.value_or(usualRows), 1);
   chooseBlock(blocking, rows, target);
-  chooseAmx(blocking, weight, rows, target);
+  chooseTileBlocks(blocking, weight, rows, target);
   Tiling &tiling = blocking.layout.tiling;
   tiling.lanes = blocking.lanes;
   tiling.rows = blocking.rows;

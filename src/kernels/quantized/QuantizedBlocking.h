@@ -37,16 +37,16 @@ struct QuantizedBlocking {
   /// One instruction multiplies the bytes of a word; otherwise digits have 16
   /// bits.
   bool dots;
-  /// AMX registers hold the sums of all columns of a panel.
-  bool usesAmx = false;
+  /// tile registers hold the sums of all columns of a panel.
+  bool usesTiles = false;
   /// Each tile makes the digits of its rows. Otherwise the tiles of a launch
   /// have all rows, and share their digits.
   bool hasOwnDigits = false;
   /// For the parts that other products share.
   ProductLayout layout;
 
-  /// Depths of one product of two AMX registers.
-  int64_t amxDepths() const { return depth < 64 ? depth : 64; }
+  /// Depths of one product of two tile registers.
+  int64_t tileDepths() const { return depth < 64 ? depth : 64; }
 
   static QuantizedBlocking choose(const Contraction &contraction,
                                   const QuantizedOperand &weight,

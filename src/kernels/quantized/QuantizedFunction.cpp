@@ -3,6 +3,7 @@
 
 #include "kernels/quantized/QuantizedFunction.h"
 
+#include "machine/processor/MemoryUnits.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -12,7 +13,9 @@ using namespace mlir;
 namespace anabranch {
 namespace kernels {
 
-static constexpr int64_t lineBytes = 64, bytesAhead = 4096;
+using machine::lineBytes;
+
+static constexpr int64_t bytesAhead = 4096;
 
 Value splat(LaneBuilder &lanes, Type type, int64_t number) {
   Type element = getElementTypeOrSelf(type);

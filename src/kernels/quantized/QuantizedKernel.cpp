@@ -6,8 +6,8 @@
 #include "kernels/gemm/GemmEpilogue.h"
 #include "kernels/gemm/GemmFootprint.h"
 #include "kernels/quantized/LeftDigits.h"
-#include "kernels/quantized/QuantizedAmxKernel.h"
 #include "kernels/quantized/QuantizedMicroKernel.h"
+#include "kernels/quantized/QuantizedTileBlocks.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -120,9 +120,9 @@ private:
     std::string name =
         (source.getName() + (fetches ? "_block" : "_rest")).str();
     OpBuilder &b = lanes.builder;
-    if (context.blocking.usesAmx)
+    if (context.blocking.usesTiles)
       return made =
-                 QuantizedAmxKernel(context).create(b, source, name, fetches);
+                 QuantizedTileBlocks(context).create(b, source, name, fetches);
     return made =
                QuantizedMicroKernel(context).create(b, source, name, fetches);
   }

@@ -1,7 +1,7 @@
 //===- GroupSums.h - sums that a weight's scales multiply -------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// AMX registers multiply the integers of a weight of few bits as bf16 numbers,
+// tile registers multiply the integers of a weight of few bits as bf16 numbers,
 // which are exact (PartPanels.h). Scales and offsets multiply the sums of each
 // group of depths:
 //

@@ -6,8 +6,8 @@
 #include "kernels/contraction/LayoutCandidates.h"
 #include "kernels/contraction/ProductCost.h"
 #include "kernels/gemm/ProductPlan.h"
-#include "kernels/tileblocks/AmxBlocking.h"
-#include "kernels/tileblocks/AmxEmitter.h"
+#include "kernels/tileblocks/TileBlocking.h"
+#include "kernels/tileblocks/TileBlocksEmitter.h"
 
 using namespace mlir;
 
@@ -18,7 +18,7 @@ namespace {
 class TileBlocksPlan : public ProductPlan {
 public:
   TileBlocksPlan(const Contraction &contraction,
-                 const native::TargetInfo &target, const AmxBlocking &blocking)
+                 const native::TargetInfo &target, const TileBlocking &blocking)
       : ProductPlan(contraction, blocking.layout), target(target),
         fetch{blocking.linesAhead, blocking.bytesAhead} {}
 
@@ -26,34 +26,35 @@ public:
 
 protected:
   int64_t scratchElements(const GemmContext &gemm) const override {
-    return AmxEmitter::sumElements(gemm) + RightPanels::scratchElements(gemm) +
-           AmxEmitter::leftTailElements(gemm) +
-           AmxEmitter::rightTailElements(gemm);
+    return TileBlocksEmitter::sumElements(gemm) +
+           RightPanels::scratchElements(gemm) +
+           TileBlocksEmitter::leftTailElements(gemm) +
+           TileBlocksEmitter::rightTailElements(gemm);
   }
 
   void emitRows(GemmContext &gemm, ScratchMemory memory) const override {
-    AmxEmitter::Scratch parts;
-    parts.sums = memory.take(AmxEmitter::sumElements(gemm));
+    TileBlocksEmitter::Scratch parts;
+    parts.sums = memory.take(TileBlocksEmitter::sumElements(gemm));
     RightPanels right(gemm, memory.take(RightPanels::scratchElements(gemm)));
-    parts.leftTail = memory.take(AmxEmitter::leftTailElements(gemm));
-    parts.rightTail = memory.take(AmxEmitter::rightTailElements(gemm));
+    parts.leftTail = memory.take(TileBlocksEmitter::leftTailElements(gemm));
+    parts.rightTail = memory.take(TileBlocksEmitter::rightTailElements(gemm));
     LeftOperand left(gemm, memory.rest());
     left.pack();
-    AmxEmitter(gemm, left, right, fetch).emit(parts);
+    TileBlocksEmitter(gemm, left, right, fetch).emit(parts);
   }
 
 private:
   const native::TargetInfo &target;
-  AmxEmitter::Fetch fetch;
+  TileBlocksEmitter::Fetch fetch;
 };
 
 std::vector<PlanCandidate> TileBlocksPlan::candidates() const {
   LayoutCandidates found;
   std::string why;
-  found.addAround(AmxBlocking::choose(contraction, target, why)->layout.tiling,
+  found.addAround(TileBlocking::choose(contraction, target, why)->layout.tiling,
                   {});
   return found.distinct([&](const BlockingParameters &given) {
-    auto chosen = AmxBlocking::choose(contraction, target, why, given);
+    auto chosen = TileBlocking::choose(contraction, target, why, given);
     const Tiling &tiling = chosen->layout.tiling;
     return LayoutCandidates::Found{
         tiling, chosen->bytesAhead,
@@ -68,7 +69,7 @@ Proposal propose(func::FuncOp kernel, const native::TargetInfo &target) {
   if (!contraction)
     return Proposal::refuse(why);
   auto given = BlockingParameters::of(kernel, tileBlocksRow.name);
-  auto blocking = AmxBlocking::choose(*contraction, target, why, given);
+  auto blocking = TileBlocking::choose(*contraction, target, why, given);
   if (!blocking)
     return Proposal::refuse(why);
   return {std::make_unique<TileBlocksPlan>(*contraction, target, *blocking),

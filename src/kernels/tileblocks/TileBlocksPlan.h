@@ -9,7 +9,7 @@
 namespace anabranch {
 namespace kernels {
 
-/// Products in blocks of AMX registers, which multiply bytes, bf16, and floats
+/// Products in blocks of tile registers, which multiply bytes, bf16, and floats
 /// in parts of bf16.
 extern const PlanRow tileBlocksRow;
 

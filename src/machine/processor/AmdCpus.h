@@ -20,7 +20,7 @@ namespace anabranch::machine {
 
 // clang-format off
 inline constexpr CpuRow amdCpus[] = {
-    // name, {FmaF32, FmaF16, DotBF16, DotInt8, AmxBF16, AmxInt8}, ports,
+    // name, {FmaF32, FmaF16, DotBF16, DotInt8, TileBF16, TileInt8}, ports,
     // bytes a cycle from L1, L2 and L3, bytes of L1, L2 and L3; CPUID's numbers
     {{"znver1", {8}, 2, 32, 32, 16, 32 * KiB, 512 * KiB, 8 * MiB},
      {{0x17, 0x00, 0x2f}}},

@@ -17,12 +17,12 @@ namespace anabranch::machine {
 
 /// Instructions that multiply and add, on the widest registers.
 enum class Multiply {
-  FmaF32,  ///< vfmadd231ps, fmla
-  FmaF16,  ///< vfmadd231ph of AVX512-FP16, fmla
-  DotBF16, ///< vdpbf16ps, bfdot: sums of two products
-  DotInt8, ///< vpdpbusd, sdot, usdot: sums of four products
-  AmxBF16, ///< tdpbf16ps
-  AmxInt8  ///< tdpbssd
+  FmaF32,   ///< vfmadd231ps, fmla
+  FmaF16,   ///< vfmadd231ph of AVX512-FP16, fmla
+  DotBF16,  ///< vdpbf16ps, bfdot: sums of two products
+  DotInt8,  ///< vpdpbusd, sdot, usdot: sums of four products
+  TileBF16, ///< tdpbf16ps
+  TileInt8  ///< tdpbssd
 };
 constexpr int multiplyCount = 6;
 

@@ -71,7 +71,7 @@ TEST(CpuModels, ANumberCountsOnlyForWhatItsModelHas) {
   };
   EXPECT_EQ(name(0xa7, {Multiply::FmaF32, Multiply::DotInt8}),
             "icelake-client");
-  EXPECT_EQ(name(0xa7, {Multiply::FmaF32, Multiply::AmxBF16}),
+  EXPECT_EQ(name(0xa7, {Multiply::FmaF32, Multiply::TileBF16}),
             "sapphirerapids");
   EXPECT_EQ(name(0x55, {Multiply::FmaF32, Multiply::DotInt8}), "cascadelake");
   EXPECT_EQ(name(0x55, {Multiply::FmaF32, Multiply::DotBF16}), "cooperlake");

@@ -15,7 +15,7 @@ namespace anabranch::machine {
 
 // clang-format off
 inline constexpr CpuRow genericCpus[] = {
-    // name, {FmaF32, FmaF16, DotBF16, DotInt8, AmxBF16, AmxInt8}, ports,
+    // name, {FmaF32, FmaF16, DotBF16, DotInt8, TileBF16, TileInt8}, ports,
     // bytes a cycle from L1, L2 and L3, bytes of L1, L2 and L3
     {{"x86-64-v2", {4}, 1, 32, 16, 8, 32 * KiB, 256 * KiB, 8 * MiB}},
     {{"x86-64-v3", {16}, 2, 64, 32, 8, 32 * KiB, 512 * KiB, 8 * MiB}},

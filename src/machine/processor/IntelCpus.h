@@ -24,7 +24,7 @@ namespace anabranch::machine {
 
 // clang-format off
 inline constexpr CpuRow intelCpus[] = {
-    // name, {FmaF32, FmaF16, DotBF16, DotInt8, AmxBF16, AmxInt8}, ports,
+    // name, {FmaF32, FmaF16, DotBF16, DotInt8, TileBF16, TileInt8}, ports,
     // bytes a cycle from L1, L2 and L3, bytes of L1, L2 and L3; CPUID's numbers
     {{"haswell", {16}, 2, 64, 32, 8, 32 * KiB, 256 * KiB, 8 * MiB},
      {{6, 0x3c, 0x3d}, {6, 0x3f, 0x3f}, {6, 0x45, 0x47}, {6, 0x4f, 0x4f}, {6, 0x56, 0x56}}},

@@ -64,9 +64,9 @@ double usualRate(Multiply multiply) {
     return 2;
   case Multiply::DotInt8:
     return 4;
-  case Multiply::AmxBF16:
+  case Multiply::TileBF16:
     return 16;
-  case Multiply::AmxInt8:
+  case Multiply::TileInt8:
     return 32;
   }
   return 0;

@@ -16,8 +16,8 @@ TEST(Target, HasRatesForItsOwnInstructions) {
   };
   EXPECT_EQ(rate("sapphirerapids", Multiply::FmaF32), 32);
   EXPECT_EQ(rate("sapphirerapids", Multiply::DotBF16), 16);
-  EXPECT_EQ(rate("sapphirerapids", Multiply::AmxBF16), 512);
-  EXPECT_EQ(rate("avx512fp16", Multiply::AmxBF16), 0);
+  EXPECT_EQ(rate("sapphirerapids", Multiply::TileBF16), 512);
+  EXPECT_EQ(rate("avx512fp16", Multiply::TileBF16), 0);
   EXPECT_EQ(rate("znver4", Multiply::DotBF16), 32);
   EXPECT_EQ(rate("znver4", Multiply::FmaF16), 0);
   EXPECT_EQ(rate("alderlake", Multiply::DotInt8), 64);
@@ -46,7 +46,7 @@ TEST(Target, PortableCodeNeedsNoFeature) {
   EXPECT_EQ(target.lanes(32), 4U);
   EXPECT_GT(target.rate(Multiply::FmaF32), 0);
   for (Multiply other : {Multiply::FmaF16, Multiply::DotBF16, Multiply::DotInt8,
-                         Multiply::AmxBF16, Multiply::AmxInt8})
+                         Multiply::TileBF16, Multiply::TileInt8})
     EXPECT_EQ(target.rate(other), 0);
   EXPECT_FALSE(target.halvesVectors());
 }

@@ -72,8 +72,8 @@ bool Aarch64Isa::has(Multiply multiply) const {
     return bf16;
   case Multiply::DotInt8:
     return dotProd;
-  case Multiply::AmxBF16:
-  case Multiply::AmxInt8:
+  case Multiply::TileBF16:
+  case Multiply::TileInt8:
     return false;
   }
   return false;

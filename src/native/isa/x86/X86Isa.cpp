@@ -75,9 +75,9 @@ bool X86Isa::has(Multiply multiply) const {
     return features.avx512Bf16;
   case Multiply::DotInt8:
     return features.avx512Vnni || features.avxVnni;
-  case Multiply::AmxBF16:
+  case Multiply::TileBF16:
     return features.amxBf16;
-  case Multiply::AmxInt8:
+  case Multiply::TileInt8:
     return features.amxInt8;
   }
   return false;

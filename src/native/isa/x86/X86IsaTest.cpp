@@ -42,7 +42,7 @@ TEST_P(IsaTest, HasWhatTheFeaturesSay) {
   EXPECT_EQ(isa.hasByteDot(Signs::Signed, target.lanes(32)), e.signedDot);
   EXPECT_EQ(isa.roundsToBF16(), e.rounds);
   EXPECT_EQ(isa.tiles() != nullptr, e.hasTiles);
-  EXPECT_EQ(isa.has(Multiply::AmxBF16), e.hasTiles);
+  EXPECT_EQ(isa.has(Multiply::TileBF16), e.hasTiles);
   EXPECT_EQ(isa.fusesMultiplyAdd(), e.bytes > 16);
   EXPECT_EQ(isa.convertsF16(), e.bytes > 16);
 }

@@ -1,27 +1,27 @@
-//===- AmxAttention.h - attention in AMX registers --------------*- C++ -*-===//
+//===- TileBlockAttention.h - attention in tile registers -------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
 // Keys and values of a block are copied once for all queries of the tile, to
-// panels in the layout of AMX registers (AmxBlock.h). A word holds two elements
-// along the depth, which is the head for the scores and the keys for the
-// output. Queries, keys and values of f32, and the weights, are sums of three
-// bf16, and the registers multiply these parts (FloatParts.h).
+// panels in the layout of tile registers (TileBlock.h). A word holds two
+// elements along the depth, which is the head for the scores and the keys for
+// the output. Queries, keys and values of f32, and the weights, are sums of
+// three bf16, and the registers multiply these parts (FloatParts.h).
 
-#ifndef ANABRANCH_KERNELS_ATTENTION_AMXATTENTION_H
-#define ANABRANCH_KERNELS_ATTENTION_AMXATTENTION_H
+#ifndef ANABRANCH_KERNELS_ATTENTION_TILEBLOCKATTENTION_H
+#define ANABRANCH_KERNELS_ATTENTION_TILEBLOCKATTENTION_H
 
 #include "kernels/attention/BlockProducts.h"
 #include "kernels/attention/PairPacking.h"
-#include "kernels/microkernel/AmxBlock.h"
+#include "kernels/microkernel/TileBlock.h"
 
 #include <optional>
 
 namespace anabranch {
 namespace kernels {
 
-class AmxAttention : public BlockProducts {
+class TileBlockAttention : public BlockProducts {
 public:
-  explicit AmxAttention(AttentionContext &attention)
+  explicit TileBlockAttention(AttentionContext &attention)
       : BlockProducts(attention), packing(attention) {}
 
   void begin() override;
@@ -34,7 +34,7 @@ public:
 
 private:
   PairPacking packing;
-  std::optional<AmxBlock> scores, output;
+  std::optional<TileBlock> scores, output;
 
   void makeBlocks();
   mlir::Value rowInTile(const AttentionContext::RowBlock &rows);
@@ -50,10 +50,10 @@ private:
     mlir::Value sums;
     bool continues; ///< adds to the sums
   };
-  void multiply(AmxBlock &block, const Product &product);
+  void multiply(TileBlock &block, const Product &product);
 };
 
 } // namespace kernels
 } // namespace anabranch
 
-#endif // ANABRANCH_KERNELS_ATTENTION_AMXATTENTION_H
+#endif // ANABRANCH_KERNELS_ATTENTION_TILEBLOCKATTENTION_H

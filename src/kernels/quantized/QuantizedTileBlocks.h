@@ -1,18 +1,18 @@
-//===- QuantizedAmxKernel.h - quantised products by AMX ---------*- C++ -*-===//
+//===- QuantizedTileBlocks.h - quantised products of tiles ------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef ANABRANCH_KERNELS_QUANTIZED_QUANTIZEDAMXKERNEL_H
-#define ANABRANCH_KERNELS_QUANTIZED_QUANTIZEDAMXKERNEL_H
+#ifndef ANABRANCH_KERNELS_QUANTIZED_QUANTIZEDTILEBLOCKS_H
+#define ANABRANCH_KERNELS_QUANTIZED_QUANTIZEDTILEBLOCKS_H
 
 #include "kernels/quantized/QuantizedFunction.h"
 
 namespace anabranch {
 namespace kernels {
 
-/// Accumulates in AMX registers. The left register has the digits of all rows.
+/// Accumulates in tile registers. The left register has the digits of all rows.
 /// Four registers of sums have the columns of a panel. Bytes of the weight have
 /// the layout of the right register; nibbles are spread in memory first.
-class QuantizedAmxKernel final : public QuantizedFunction {
+class QuantizedTileBlocks final : public QuantizedFunction {
 public:
   using QuantizedFunction::QuantizedFunction;
 
@@ -31,4 +31,4 @@ private:
 } // namespace kernels
 } // namespace anabranch
 
-#endif // ANABRANCH_KERNELS_QUANTIZED_QUANTIZEDAMXKERNEL_H
+#endif // ANABRANCH_KERNELS_QUANTIZED_QUANTIZEDTILEBLOCKS_H

@@ -1,7 +1,7 @@
-//===- AmxBlock.h - a block of a product in AMX registers -------*- C++ -*-===//
+//===- TileBlock.h - a block of a product in tile registers -----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// An AMX register has up to 16 rows of 64 bytes. Up to four registers hold the
+// A tile register has up to 16 rows of 64 bytes. Up to four registers hold the
 // sums of up to 32 rows, in one or two vectors of columns. Two hold words of
 // the left operand. Two hold words of the right one, whose panels have the
 // layout that the instructions need: a row for each word of the depth. int8 and
@@ -14,8 +14,8 @@
 // The registers are configured once for blocks of equally many rows. If the
 // depth ends within a register, the caller pads it with zeros.
 
-#ifndef ANABRANCH_KERNELS_MICROKERNEL_AMXBLOCK_H
-#define ANABRANCH_KERNELS_MICROKERNEL_AMXBLOCK_H
+#ifndef ANABRANCH_KERNELS_MICROKERNEL_TILEBLOCK_H
+#define ANABRANCH_KERNELS_MICROKERNEL_TILEBLOCK_H
 
 #include "kernels/emit/Lanes.h"
 
@@ -23,7 +23,7 @@ namespace anabranch {
 namespace kernels {
 
 /// The properties that all blocks of a product share.
-struct AmxShape {
+struct TileBlockShape {
   using Product = native::Tiles::Product;
 
   Product product;
@@ -39,17 +39,17 @@ struct AmxShape {
 };
 
 /// Emits blocks of one shape into a function.
-class AmxBlock {
+class TileBlock {
 public:
   static constexpr int64_t rows = 32;  ///< of a block, at most
   static constexpr int64_t words = 16; ///< along the depth at once, at most
   static constexpr int64_t stepBytes = 64;
 
   /// Configures the registers for blocks of `rows` rows.
-  AmxBlock(LaneBuilder &lanes, const AmxShape &shape, mlir::Value rows);
+  TileBlock(LaneBuilder &lanes, const TileBlockShape &shape, mlir::Value rows);
   /// A block in the same registers, whose rows of sums are `stride` words
   /// apart.
-  AmxBlock withSums(int64_t stride) const;
+  TileBlock withSums(int64_t stride) const;
 
   /// Loads the sums of a block, or clears them if `continues` is false.
   void start(mlir::Value sums, mlir::Value continues);
@@ -71,7 +71,7 @@ public:
 private:
   LaneBuilder &lanes;
   const native::Tiles *tiles;
-  AmxShape shape;
+  TileBlockShape shape;
   /// Rows of the upper and of the lower registers, and the first of the latter.
   mlir::Value upper, lower, lowerFirst;
   mlir::Value sumStride, rightStride;
@@ -91,4 +91,4 @@ private:
 } // namespace kernels
 } // namespace anabranch
 
-#endif // ANABRANCH_KERNELS_MICROKERNEL_AMXBLOCK_H
+#endif // ANABRANCH_KERNELS_MICROKERNEL_TILEBLOCK_H

@@ -1,7 +1,7 @@
-//===- QuantizedAmxKernel.cpp - quantised products by AMX -----------------===//
+//===- QuantizedTileBlocks.cpp - quantised products in tile registers -----===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/quantized/QuantizedAmxKernel.h"
+#include "kernels/quantized/QuantizedTileBlocks.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -28,13 +28,13 @@ Value allocate(LaneBuilder &lanes, int64_t bytes) {
 
 } // namespace
 
-int64_t QuantizedAmxKernel::stepsAtOnce() const {
-  return blocking.amxDepths() / context.weight.layout.stepDepths();
+int64_t QuantizedTileBlocks::stepsAtOnce() const {
+  return blocking.tileDepths() / context.weight.layout.stepDepths();
 }
 
-void QuantizedAmxKernel::configure(LaneBuilder &lanes) {
+void QuantizedTileBlocks::configure(LaneBuilder &lanes) {
   OpBuilder &b = lanes.builder;
-  int64_t depths = blocking.amxDepths();
+  int64_t depths = blocking.tileDepths();
   Attribute rows = b.getIndexAttr(blocking.rows * blocking.digits.count);
   SmallVector<native::Tiles::Size> sizes;
   for (int64_t i = 0; i < columnRegisters; ++i)
@@ -45,7 +45,7 @@ void QuantizedAmxKernel::configure(LaneBuilder &lanes) {
   lanes.isa.tiles()->configure(b, lanes.loc, sizes);
 }
 
-void QuantizedAmxKernel::fill(LaneBuilder &lanes) {
+void QuantizedTileBlocks::fill(LaneBuilder &lanes) {
   OpBuilder &b = lanes.builder;
   sums = allocate(lanes, columnRegisters * registerBytes);
   spread = allocate(lanes, columnRegisters * registerBytes);
@@ -70,8 +70,8 @@ void QuantizedAmxKernel::fill(LaneBuilder &lanes) {
 
 /// The low nibbles of each step are a row of the register, the high ones the
 /// next row.
-void QuantizedAmxKernel::spreadNibbles(LaneBuilder &lanes, Value line,
-                                       int64_t column) {
+void QuantizedTileBlocks::spreadNibbles(LaneBuilder &lanes, Value line,
+                                        int64_t column) {
   auto type = VectorType::get({blocking.lanes}, lanes.builder.getI32Type());
   Value low = splat(lanes, type, 0x0f0f0f0f), four = splat(lanes, type, 4);
   for (int64_t i = 0; i < stepsAtOnce(); ++i) {
@@ -89,7 +89,7 @@ void QuantizedAmxKernel::spreadNibbles(LaneBuilder &lanes, Value line,
 }
 
 /// Adds as many steps as a register has depths.
-void QuantizedAmxKernel::addSteps(LaneBuilder &lanes, Value step) {
+void QuantizedTileBlocks::addSteps(LaneBuilder &lanes, Value step) {
   const ir::QuantizedWeight &layout = context.weight.layout;
   Value line = lanes.mulIndex(step, lanes.index(panelBytes));
   for (int64_t i = 0; fetches && i < stepsAtOnce(); ++i)
@@ -117,7 +117,7 @@ void QuantizedAmxKernel::addSteps(LaneBuilder &lanes, Value step) {
 }
 
 /// Scales a block's sums and adds them to the results.
-void QuantizedAmxKernel::scaleSums(LaneBuilder &lanes, Value block) {
+void QuantizedTileBlocks::scaleSums(LaneBuilder &lanes, Value block) {
   OpBuilder &b = lanes.builder;
   auto integers = VectorType::get({blocking.lanes}, b.getI32Type());
   auto floats = VectorType::get({blocking.lanes}, b.getF32Type());

@@ -1,14 +1,15 @@
-//===- AmxBlocking.cpp - how a product is cut up for AMX ------------------===//
+//===- TileBlocking.cpp - how a product is cut up for tiles ---------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/tileblocks/AmxBlocking.h"
+#include "kernels/tileblocks/TileBlocking.h"
 
 #include "kernels/contraction/ProductCost.h"
 #include "kernels/contraction/QuantizedOperand.h"
 #include "kernels/contraction/TileSizes.h"
 #include "kernels/emit/Memory.h"
-#include "kernels/microkernel/AmxBlock.h"
 #include "kernels/microkernel/FloatParts.h"
+#include "kernels/microkernel/TileBlock.h"
+#include "machine/processor/MemoryUnits.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
@@ -48,7 +49,7 @@ constexpr int64_t patchOfCache = 3, panelsOfCache = 8;
 /// Cycles to copy an element of a patch, and a tap of a window that is copied
 /// whole. And how large the empty part of a step may be, in units of the rest.
 constexpr double patchCycles = 0.4, tapCycles = 14, mostEmpty = 3;
-/// The share of their peak that AMX registers usually reach.
+/// The share of their peak that tile registers usually reach.
 constexpr double usualShare = 0.6;
 /// How far ahead, in bytes, a panel is fetched that only one block of rows
 /// reads.
@@ -86,9 +87,9 @@ public:
         depth(contraction.knownSize(contraction.depth)),
         batch(contraction.knownSize(contraction.batch)) {
     tiling.lanes = lanes;
-    tiling.rows = AmxBlock::rows;
+    tiling.rows = TileBlock::rows;
     word.kPack = words.kPack;
-    steps.words = AmxBlock::words;
+    steps.words = TileBlock::words;
     steps.parts = words.parts;
     steps.scaledDepth = words.scaledDepth;
   }
@@ -96,13 +97,13 @@ public:
   void choose();
   /// Why vector registers are better; nothing if they are not.
   std::optional<std::string> refusal() const;
-  AmxBlocking fit(const BlockingParameters &given);
+  TileBlocking fit(const BlockingParameters &given);
 
 private:
   const Contraction &contraction;
   const native::TargetInfo &target;
   std::optional<int64_t> rows, columns, depth, batch;
-  AmxBlocking blocking;
+  TileBlocking blocking;
   Tiling &tiling = blocking.layout.tiling;
   Word &word = blocking.layout.word;
   LeftAccess &left = blocking.layout.left;
@@ -125,7 +126,7 @@ private:
   }
   int64_t blocksOfTile() const {
     int64_t rows = left.patch ? left.patch->numbers() : tiling.rowsPerTile;
-    return divideCeil(rows, AmxBlock::rows);
+    return divideCeil(rows, TileBlock::rows);
   }
   int64_t tilesEnough() const {
     if (multipliesIntegers())
@@ -161,7 +162,7 @@ private:
   void choosePanelsPerTile();
   void chooseFetches();
   void setRight();
-  double cyclesOfAmx() const;
+  double cyclesOfTiles() const;
   double cyclesOfParts() const;
   double cyclesOfVectors() const;
 };
@@ -206,7 +207,7 @@ void Chooser::chooseDepth() {
   }
   int64_t blocks = std::max<int64_t>(1, divideCeil(*depth, most));
   // A panel that no second block of rows reads need not stay in a cache.
-  if (inPanels && rows && *rows <= AmxBlock::rows)
+  if (inPanels && rows && *rows <= TileBlock::rows)
     blocks = 1;
   int64_t part = divideCeil(std::max<int64_t>(*depth, 1), blocks);
   if (multipliesIntegers() && steps.scaledDepth < *depth)
@@ -216,7 +217,7 @@ void Chooser::chooseDepth() {
 
 void Chooser::splitRows(int64_t count) {
   int64_t part = divideCeil(std::max<int64_t>(*rows, 1), count);
-  tiling.rowsPerTile = int64_t(alignTo(part, AmxBlock::rows));
+  tiling.rowsPerTile = int64_t(alignTo(part, TileBlock::rows));
 }
 
 /// As many rows as half of the second-level cache holds of the left operand:
@@ -259,10 +260,10 @@ bool Chooser::keepsPanels() const {
 }
 
 void Chooser::chooseRows() {
-  int64_t most = std::max(chooseMostRows(), AmxBlock::rows);
+  int64_t most = std::max(chooseMostRows(), TileBlock::rows);
   if (!rows) {
     tiling.rowsPerTile =
-        std::min(most / AmxBlock::rows * AmxBlock::rows, unknownRows);
+        std::min(most / TileBlock::rows * TileBlock::rows, unknownRows);
     return;
   }
   splitRows(divideCeil(std::max<int64_t>(*rows, 1), most));
@@ -280,7 +281,7 @@ Chooser::stepsAlong(const PatchShape::Layout &layout) const {
   int64_t run = layout.runOf(*contraction.windows);
   if (run % word.kPack != 0)
     return std::nullopt;
-  int64_t words = run / word.kPack, count = divideCeil(words, AmxBlock::words);
+  int64_t words = run / word.kPack, count = divideCeil(words, TileBlock::words);
   while (words % count != 0)
     ++count;
   return Steps{layout, words / count};
@@ -290,14 +291,14 @@ Chooser::stepsAlong(const PatchShape::Layout &layout) const {
 /// of whole windows. Those of one-dimensional images are a single run each.
 bool Chooser::paysForPatch(const Steps &steps) const {
   bool isSignal = contraction.rows.size() < 3;
-  if (steps.words == AmxBlock::words || isSignal)
-    return steps.words == AmxBlock::words;
+  if (steps.words == TileBlock::words || isSignal)
+    return steps.words == TileBlock::words;
   double added = double(steps.layout.channels) / contraction.windows->run;
-  double empty = added * AmxBlock::words / steps.words - 1;
+  double empty = added * TileBlock::words / steps.words - 1;
   double windowTaps = double(depth.value_or(0)) / contraction.windows->run;
   return empty <= mostEmpty &&
          empty * columns.value_or(0) * depth.value_or(0) <
-             windowTaps * tapCycles * target.rate(native::Multiply::AmxBF16);
+             windowTaps * tapCycles * target.rate(native::Multiply::TileBF16);
 }
 
 /// How a step of registers lies within the runs of a patch; none if there is no
@@ -308,7 +309,7 @@ std::optional<Chooser::Steps> Chooser::stepsOfPatch() const {
     return std::nullopt;
   std::optional<Steps> steps = stepsAlong({false, windows->run});
   if (hasParts()) {
-    bool isWhole = steps && steps->words == AmxBlock::words;
+    bool isWhole = steps && steps->words == TileBlock::words;
     if (!isWhole || !contraction.left.memory || !copiesPanels())
       return std::nullopt;
     return steps;
@@ -343,9 +344,9 @@ double imbalance(int64_t tiles) {
 /// points, and panels that come from a cache.
 double Chooser::cyclesOfPatch() const {
   double elements = double(*columns) * *depth;
-  double filled = double(steps.words) / AmxBlock::words;
+  double filled = double(steps.words) / TileBlock::words;
   double products = elements * double(left.patch->numbers()) / usualShare /
-                    target.rate(native::Multiply::AmxBF16) / filled;
+                    target.rate(native::Multiply::TileBF16) / filled;
   double bytes = elements * elementBytes();
   double load = bytes > double(target.model.l2Bytes) / 2 ? target.model.l3Load
                                                          : target.model.l2Load;
@@ -363,7 +364,7 @@ void Chooser::choosePatch(const PatchShape::Layout &layout) {
   bool isKnown = rows && columns && depth && batch;
   bool isSingle = rows == points * perRow;
   std::optional<double> lowest;
-  AmxBlocking best = blocking;
+  TileBlocking best = blocking;
   for (int64_t part = points; part > 0; --part) {
     if (!PatchShape::cutsWell(points, part, isSingle))
       continue;
@@ -417,7 +418,7 @@ void Chooser::choosePanelsPerTile() {
 /// the next one.
 void Chooser::chooseFetches() {
   if (copiesPanels()) {
-    int64_t lines = AmxBlocking::linesOfRow(contraction, blockColumns());
+    int64_t lines = TileBlocking::linesOfRow(contraction, blockColumns());
     blocking.linesAhead =
         lines * int64_t(divideCeil(stepDepths(), blocksOfTile()));
   }
@@ -444,7 +445,7 @@ void Chooser::choose() {
   if (ofPatch)
     steps.words = ofPatch->words;
   chooseDepth();
-  // Panels of parts are filled ahead in this order (AmxEmitter).
+  // Panels of parts are filled ahead in this order (TileBlocksEmitter).
   steps.depthOutside = hasParts() && depth && *depth > tiling.depth;
   if (ofPatch) {
     choosePatch(ofPatch->layout);
@@ -477,7 +478,7 @@ void Chooser::setRight() {
 }
 
 /// Sets given parameters, rounded to what fits.
-AmxBlocking Chooser::fit(const BlockingParameters &given) {
+TileBlocking Chooser::fit(const BlockingParameters &given) {
   if (!left.patch) {
     if (given.depth && depth) {
       tiling.depth =
@@ -494,9 +495,9 @@ AmxBlocking Chooser::fit(const BlockingParameters &given) {
 
 /// Cycles of all tiles on one core. Waits for caches beyond the second level
 /// are left out: they are the same for all instructions.
-double Chooser::cyclesOfAmx() const {
+double Chooser::cyclesOfTiles() const {
   auto multiply =
-      isInt8() ? native::Multiply::AmxInt8 : native::Multiply::AmxBF16;
+      isInt8() ? native::Multiply::TileInt8 : native::Multiply::TileBF16;
   double elements = double(*columns) * *depth;
   double products = elements * *rows / target.rate(multiply);
   double reading = elements * elementBytes() / target.model.l2Load;
@@ -512,7 +513,7 @@ double Chooser::cyclesOfParts() const {
       left.patch ? double(strips()) * left.patch->numbers() : double(*rows);
   double products = elements * numbers *
                     productsOfParts(steps.parts, rightParts()) /
-                    (target.rate(native::Multiply::AmxBF16) * partShare);
+                    (target.rate(native::Multiply::TileBF16) * partShare);
   // With one vector there are more loads for a product.
   if (tiling.vectors == 1)
     products *= 1.5;
@@ -524,7 +525,7 @@ double Chooser::cyclesOfParts() const {
   // Panels of a frozen weight are copied during products.
   if (copiesPanels())
     copies = std::max(copies * shareSeen, copies - products / 3);
-  double blocks = divideCeil(int64_t(numbers), AmxBlock::rows) * panels();
+  double blocks = divideCeil(int64_t(numbers), TileBlock::rows) * panels();
   return *batch * (products + copies + double(groups()) * rowElements * copy +
                    blocks * blockCycles + strips() * groups() * tileCycles);
 }
@@ -554,7 +555,7 @@ std::optional<std::string> Chooser::refusal() const {
   // keeps vector code from reading as fast as the cache delivers.
   if (inPanels && !isInt8())
     return std::nullopt;
-  double cycles = hasParts() ? cyclesOfParts() : cyclesOfAmx();
+  double cycles = hasParts() ? cyclesOfParts() : cyclesOfTiles();
   double ofVectors = cyclesOfVectors();
   if (cycles < ofVectors)
     return std::nullopt;
@@ -592,9 +593,9 @@ int64_t partsOf(const Contraction &contraction,
 Words wordsOf(const Contraction &contraction,
               const native::TargetInfo &target) {
   const native::Isa &isa = target.isa();
-  if (isa.has(native::Multiply::AmxInt8) && contraction.multipliesInt8())
+  if (isa.has(native::Multiply::TileInt8) && contraction.multipliesInt8())
     return {4, 1};
-  if (!isa.has(native::Multiply::AmxBF16))
+  if (!isa.has(native::Multiply::TileBF16))
     return {};
   if (multiplies(contraction,
                  BFloat16Type::get(contraction.element.getContext())))
@@ -608,7 +609,7 @@ Words wordsOf(const Contraction &contraction,
   if (weight->depths == 0)
     return {};
   // A step of registers must not have two scales.
-  constexpr int64_t stepDepths = 2 * AmxBlock::words;
+  constexpr int64_t stepDepths = 2 * TileBlock::words;
   int64_t group = weight->layout.group;
   if (group >= weight->depths)
     return {2, parts, int64_t(alignTo(weight->depths, stepDepths))};
@@ -617,10 +618,10 @@ Words wordsOf(const Contraction &contraction,
 
 } // namespace
 
-std::optional<AmxBlocking>
-AmxBlocking::choose(const Contraction &contraction,
-                    const native::TargetInfo &target, std::string &why,
-                    const BlockingParameters &given) {
+std::optional<TileBlocking>
+TileBlocking::choose(const Contraction &contraction,
+                     const native::TargetInfo &target, std::string &why,
+                     const BlockingParameters &given) {
   Words words = wordsOf(contraction, target);
   if (!words.kPack) {
     why = "the target has no tile registers for its operands";
@@ -639,16 +640,15 @@ AmxBlocking::choose(const Contraction &contraction,
   return chooser.fit(given);
 }
 
-int64_t AmxBlocking::linesOfRow(const Contraction &contraction,
-                                int64_t columns) {
-  constexpr int64_t lineBytes = 64;
+int64_t TileBlocking::linesOfRow(const Contraction &contraction,
+                                 int64_t columns) {
   return divideCeil(columns * kernels::elementBytes(contraction.right.memory),
-                    lineBytes);
+                    machine::lineBytes);
 }
 
 std::optional<Panels>
-AmxBlocking::choosePanels(const Contraction &contraction,
-                          const native::TargetInfo &target) {
+TileBlocking::choosePanels(const Contraction &contraction,
+                           const native::TargetInfo &target) {
   Words words = wordsOf(contraction, target);
   auto columns = contraction.knownSize(contraction.column);
   if (!words.kPack || !columns)

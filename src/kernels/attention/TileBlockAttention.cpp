@@ -1,7 +1,7 @@
-//===- AmxAttention.cpp - attention in AMX registers ----------------------===//
+//===- TileBlockAttention.cpp - attention in tile registers ---------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/attention/AmxAttention.h"
+#include "kernels/attention/TileBlockAttention.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -11,46 +11,47 @@ namespace anabranch {
 namespace kernels {
 
 static constexpr int64_t perWord = PairPacking::perWord;
-static constexpr int64_t columns = AttentionBlocking::amxColumns;
+static constexpr int64_t columns = AttentionBlocking::tileColumns;
 /// Elements of the depth in one register.
-static constexpr int64_t stepDepths = AmxBlock::words * perWord;
+static constexpr int64_t stepDepths = TileBlock::words * perWord;
 
 /// Both products use the same configuration of the registers.
-void AmxAttention::makeBlocks() {
+void TileBlockAttention::makeBlocks() {
   int64_t rows = attention.blocking.scoreRows;
-  AmxShape shape{AmxShape::Product::BF16,
-                 /*vectors=*/2,
-                 /*isTall=*/rows > AmxBlock::rows / 2,
-                 /*reusesRight=*/true,
-                 /*sumStride=*/attention.blocking.keys,
-                 /*rightStep=*/columns,
-                 /*reusesLeft=*/attention.blocking.hasParts()};
+  TileBlockShape shape{TileBlockShape::Product::BF16,
+                       /*vectors=*/2,
+                       /*isTall=*/rows > TileBlock::rows / 2,
+                       /*reusesRight=*/true,
+                       /*sumStride=*/attention.blocking.keys,
+                       /*rightStep=*/columns,
+                       /*reusesLeft=*/attention.blocking.hasParts()};
   scores.emplace(lanes, shape, lanes.index(rows));
   output.emplace(scores->withSums(attention.blocking.valueHead));
 }
 
-void AmxAttention::begin() {
+void TileBlockAttention::begin() {
   packing.packQueries();
   clearScores();
   makeBlocks();
 }
 
-void AmxAttention::prepare(const AttentionContext::KeyBlock &keys) {
+void TileBlockAttention::prepare(const AttentionContext::KeyBlock &keys) {
   packing.packKeys(keys, keys.count);
   Value steps = lanes.ceilDivIndex(keys.count, lanes.index(stepDepths));
-  packing.packValues(keys, lanes.mulIndex(steps, lanes.index(AmxBlock::words)));
+  packing.packValues(keys,
+                     lanes.mulIndex(steps, lanes.index(TileBlock::words)));
 }
 
-void AmxAttention::multiply(AmxBlock &block, const Product &product) {
+void TileBlockAttention::multiply(TileBlock &block, const Product &product) {
   block.start(product.sums,
               lanes.constant(lanes.builder.getBoolAttr(product.continues)));
   Value stride = lanes.i64(product.leftWords * memory.elementBytes());
   lanes.loop(lanes.index(0), product.steps, 1, [&](Value step) {
     Value left = memory.pointerTo(
-        product.left, lanes.mulIndex(step, lanes.index(AmxBlock::words)));
+        product.left, lanes.mulIndex(step, lanes.index(TileBlock::words)));
     Value right = memory.pointerTo(
         product.right,
-        lanes.mulIndex(step, lanes.index(AmxBlock::words * columns)));
+        lanes.mulIndex(step, lanes.index(TileBlock::words * columns)));
     if (!attention.blocking.hasParts())
       return block.addWords(left, stride, right);
     int64_t parts = attention.blocking.parts, bytes = memory.elementBytes();
@@ -62,12 +63,12 @@ void AmxAttention::multiply(AmxBlock &block, const Product &product) {
 }
 
 /// The first row of a block, counted from the tile's first.
-Value AmxAttention::rowInTile(const AttentionContext::RowBlock &rows) {
+Value TileBlockAttention::rowInTile(const AttentionContext::RowBlock &rows) {
   return lanes.subIndex(rows.first, attention.tile.firstQuery);
 }
 
-void AmxAttention::score(const AttentionContext::RowBlock &rows,
-                         const AttentionContext::KeyBlock &keys) {
+void TileBlockAttention::score(const AttentionContext::RowBlock &rows,
+                               const AttentionContext::KeyBlock &keys) {
   const AttentionContext::Scratch &scratch = attention.scratch;
   int64_t headWords = attention.blocking.head / perWord;
   Value left = memory.pointerTo(
@@ -83,8 +84,8 @@ void AmxAttention::score(const AttentionContext::RowBlock &rows,
   });
 }
 
-void AmxAttention::mix(const AttentionContext::RowBlock &rows,
-                       const AttentionContext::KeyBlock &keys) {
+void TileBlockAttention::mix(const AttentionContext::RowBlock &rows,
+                             const AttentionContext::KeyBlock &keys) {
   const AttentionBlocking &blocking = attention.blocking;
   const AttentionContext::Scratch &scratch = attention.scratch;
   int64_t keyWords = blocking.keys / perWord;
@@ -104,7 +105,7 @@ void AmxAttention::mix(const AttentionContext::RowBlock &rows,
       });
 }
 
-void AmxAttention::end() { output->release(); }
+void TileBlockAttention::end() { output->release(); }
 
 } // namespace kernels
 } // namespace anabranch

@@ -1,23 +1,23 @@
-//===- AmxEmitter.h - a product's tile in AMX registers ---------*- C++ -*-===//
+//===- TileBlocksEmitter.h - a product's tile in tile registers -*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loops of a tile whose blocks are products of AMX registers:
+// The loops of a tile whose blocks are products of tile registers:
 //
 //   for each panel              | in the other order where the left operand is
-//     for each block of depth   | larger than a cache (AmxBlocking)
+//     for each block of depth   | larger than a cache (TileBlocking)
 //       for each block of rows
 //         for each step of the depth
 //           multiply, and evaluate some rows of the block before
 //
-// AMX products and the epilogue overlap in this way, since AMX units and vector
-// units are different. All blocks of a tile have the same number of rows. If
-// necessary, the last block repeats rows of the one before.
+// Tile products and the epilogue overlap in this way, since tile units and
+// vector units are different. All blocks of a tile have the same number of
+// rows. If necessary, the last block repeats rows of the one before.
 
-#ifndef ANABRANCH_KERNELS_TILEBLOCKS_AMXEMITTER_H
-#define ANABRANCH_KERNELS_TILEBLOCKS_AMXEMITTER_H
+#ifndef ANABRANCH_KERNELS_TILEBLOCKS_TILEBLOCKSEMITTER_H
+#define ANABRANCH_KERNELS_TILEBLOCKS_TILEBLOCKSEMITTER_H
 
 #include "kernels/gemm/GemmEpilogue.h"
-#include "kernels/microkernel/AmxBlock.h"
+#include "kernels/microkernel/TileBlock.h"
 #include "kernels/operands/LeftOperand.h"
 #include "kernels/operands/PartPanels.h"
 #include "kernels/operands/RightPanels.h"
@@ -26,15 +26,15 @@
 namespace anabranch {
 namespace kernels {
 
-class AmxEmitter {
+class TileBlocksEmitter {
 public:
   /// How a block fetches the right operand ahead: so many lines in each step,
   /// so many bytes ahead. Zero bytes: lines of the next panel.
   struct Fetch {
     int64_t lines = 0, bytesAhead = 0;
   };
-  AmxEmitter(GemmContext &gemm, LeftOperand &left, RightPanels &right,
-             Fetch fetch)
+  TileBlocksEmitter(GemmContext &gemm, LeftOperand &left, RightPanels &right,
+                    Fetch fetch)
       : gemm(gemm), lanes(gemm.lanes), left(left), right(right), epilogue(gemm),
         fetch(fetch) {}
 
@@ -60,7 +60,7 @@ private:
   GemmEpilogue epilogue;
   Fetch fetch;
   Scratch memory;
-  std::optional<AmxBlock> block;
+  std::optional<TileBlock> block;
   /// The tile's rows, its blocks, and the rows of each block.
   mlir::Value rowCount, blockCount, blockRows;
   mlir::Value leftStride;
@@ -85,10 +85,10 @@ private:
   using Carried = mlir::SmallVector<mlir::Value>;
   Pending pendingOf(mlir::ValueRange carried);
 
-  AmxShape shape() const;
+  TileBlockShape shape() const;
   bool interleaves() const;
   bool hasPackedParts() const;
-  AmxBlock::Parts parts() const;
+  TileBlock::Parts parts() const;
   mlir::Value leftAt(mlir::Value row, mlir::Value depth);
   void copyLeftTail();
   void clearRightTail();
@@ -120,4 +120,4 @@ private:
 } // namespace kernels
 } // namespace anabranch
 
-#endif // ANABRANCH_KERNELS_TILEBLOCKS_AMXEMITTER_H
+#endif // ANABRANCH_KERNELS_TILEBLOCKS_TILEBLOCKSEMITTER_H

@@ -1,10 +1,10 @@
-//===- AmxEmitter.cpp - a product's tile in AMX registers -----------------===//
+//===- TileBlocksEmitter.cpp - a product's tile in tile registers ---------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/tileblocks/AmxEmitter.h"
+#include "kernels/tileblocks/TileBlocksEmitter.h"
 
 #include "kernels/emit/Memory.h"
-#include "kernels/tileblocks/AmxBlocking.h"
+#include "kernels/tileblocks/TileBlocking.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -40,22 +40,22 @@ static int64_t resultElements(const GemmContext &gemm) {
   return panels * layout.blockedRows() * layout.tiling.columns();
 }
 
-int64_t AmxEmitter::sumElements(const GemmContext &gemm) {
+int64_t TileBlocksEmitter::sumElements(const GemmContext &gemm) {
   return resultElements(gemm) + GroupSums::elements(gemm);
 }
 
-int64_t AmxEmitter::leftTailElements(const GemmContext &gemm) {
+int64_t TileBlocksEmitter::leftTailElements(const GemmContext &gemm) {
   bool needed = !gemm.layout.left.isCopied() && !depthIsWhole(gemm);
-  return needed ? gemm.layout.tiling.rowsPerTile * AmxBlock::words : 0;
+  return needed ? gemm.layout.tiling.rowsPerTile * TileBlock::words : 0;
 }
 
-int64_t AmxEmitter::rightTailElements(const GemmContext &gemm) {
+int64_t TileBlocksEmitter::rightTailElements(const GemmContext &gemm) {
   bool needed = !gemm.layout.right.isCopied() && !depthIsWhole(gemm);
-  return needed ? AmxBlock::words * gemm.layout.right.panelWidth : 0;
+  return needed ? TileBlock::words * gemm.layout.right.panelWidth : 0;
 }
 
 /// Copies the last words of a left operand that is read in place.
-void AmxEmitter::copyLeftTail() {
+void TileBlocksEmitter::copyLeftTail() {
   if (!leftTailElements(gemm))
     return;
   Value size = lanes.index(gemm.layout.stepDepths());
@@ -67,12 +67,12 @@ void AmxEmitter::copyLeftTail() {
           Value words =
               left.words(row, first, gemm.depthCount, /*whole=*/false);
           gemm.memory.store(words, memory.leftTail,
-                            lanes.mulIndex(row, lanes.index(AmxBlock::words)));
+                            lanes.mulIndex(row, lanes.index(TileBlock::words)));
         });
       });
 }
 
-void AmxEmitter::clearRightTail() {
+void TileBlocksEmitter::clearRightTail() {
   Value zero = gemm.memory.zeroVector();
   lanes.loop(lanes.index(0), lanes.index(rightTailElements(gemm)),
              gemm.layout.tiling.lanes,
@@ -81,13 +81,13 @@ void AmxEmitter::clearRightTail() {
 
 /// Copies the last words of a panel that is read in place. Words after the end
 /// of the depth stay zero.
-void AmxEmitter::copyRightTail(const Depths &depths) {
+void TileBlocksEmitter::copyRightTail(const Depths &depths) {
   if (!rightTailElements(gemm))
     return;
   Value end = gemm.words(depths.count);
   Value first = lanes.mulIndex(
       lanes.divIndex(depths.count, lanes.index(gemm.layout.stepDepths())),
-      lanes.index(AmxBlock::words));
+      lanes.index(TileBlock::words));
   Value width = lanes.index(gemm.layout.right.panelWidth);
   lanes.loop(first, end, 1, [&](Value word) {
     Value from = lanes.mulIndex(word, width);
@@ -105,8 +105,8 @@ void AmxEmitter::copyRightTail(const Depths &depths) {
 // The loops
 //===----------------------------------------------------------------------===//
 
-static AmxShape::Product productOf(const GemmContext &gemm) {
-  using Product = AmxShape::Product;
+static TileBlockShape::Product productOf(const GemmContext &gemm) {
+  using Product = TileBlockShape::Product;
   if (!gemm.layout.word.holdsBytes())
     return Product::BF16;
   if (gemm.contraction.left.isUnsigned())
@@ -115,7 +115,7 @@ static AmxShape::Product productOf(const GemmContext &gemm) {
                                              : Product::Int8;
 }
 
-AmxShape AmxEmitter::shape() const {
+TileBlockShape TileBlocksEmitter::shape() const {
   const ProductLayout &layout = gemm.layout;
   auto rows = gemm.contraction.knownSize(gemm.contraction.rows);
   int64_t most = std::min(rows.value_or(layout.tiling.rowsPerTile),
@@ -123,8 +123,8 @@ AmxShape AmxEmitter::shape() const {
   if (layout.left.patch)
     most = layout.left.patch->numbers();
   return {productOf(gemm), layout.tiling.vectors,
-          /*isTall=*/most > AmxBlock::rows / 2,
-          /*reusesRight=*/most > AmxBlock::rows, layout.tiling.columns(),
+          /*isTall=*/most > TileBlock::rows / 2,
+          /*reusesRight=*/most > TileBlock::rows, layout.tiling.columns(),
           layout.right.panelWidth,
           // The taps of a window share points.
           /*reusesLeft=*/layout.left.patch.has_value(), layout.steps.words};
@@ -132,14 +132,14 @@ AmxShape AmxEmitter::shape() const {
 
 /// Whether an epilogue runs among the steps of the next block. There must be a
 /// step. For int8 it gains nothing.
-bool AmxEmitter::interleaves() const {
+bool TileBlocksEmitter::interleaves() const {
   auto depth = gemm.contraction.knownSize(gemm.contraction.depth);
   // Scaling the sums of groups leaves vector units no time.
   return !gemm.layout.word.holdsBytes() &&
          !gemm.layout.steps.multipliesIntegers() && depth && *depth > 0;
 }
 
-AmxEmitter::Pending AmxEmitter::pendingOf(ValueRange carried) {
+TileBlocksEmitter::Pending TileBlocksEmitter::pendingOf(ValueRange carried) {
   auto index = [&](Value value) {
     return lanes.make<arith::IndexCastOp>(lanes.builder.getIndexType(), value);
   };
@@ -148,26 +148,26 @@ AmxEmitter::Pending AmxEmitter::pendingOf(ValueRange carried) {
 }
 
 /// Whether the left operand is a copy in parts, other than a patch.
-bool AmxEmitter::hasPackedParts() const {
+bool TileBlocksEmitter::hasPackedParts() const {
   return gemm.layout.steps.hasParts() && !gemm.layout.left.patch;
 }
 
-Value AmxEmitter::leftAt(Value row, Value depth) {
+Value TileBlocksEmitter::leftAt(Value row, Value depth) {
   return left.at(row, depth).pointer;
 }
 
-void AmxEmitter::emit(const Scratch &scratch) {
+void TileBlocksEmitter::emit(const Scratch &scratch) {
   memory = scratch;
   const GemmContext::Tile &tile = gemm.tile;
   rowCount = gemm.layout.left.patch
                  ? lanes.index(gemm.layout.left.patch->numbers())
                  : lanes.subIndex(tile.endRow, tile.firstRow);
-  blockCount = lanes.ceilDivIndex(rowCount, lanes.index(AmxBlock::rows));
+  blockCount = lanes.ceilDivIndex(rowCount, lanes.index(TileBlock::rows));
   blockRows = lanes.ceilDivIndex(rowCount, blockCount);
   Value first = lanes.index(0);
   leftStride =
       hasPackedParts()
-          ? lanes.i64(AmxBlock::stepBytes)
+          ? lanes.i64(TileBlock::stepBytes)
           : byteDistance(
                 lanes, leftAt(tile.firstRow, first),
                 leftAt(lanes.addIndex(tile.firstRow, lanes.index(1)), first));
@@ -207,9 +207,9 @@ void AmxEmitter::emit(const Scratch &scratch) {
   evaluate(rest, lanes.index(0), rest.count);
 }
 
-AmxEmitter::Carried
-AmxEmitter::forPanels(ValueRange carried,
-                      function_ref<Carried(Value, ValueRange)> body) {
+TileBlocksEmitter::Carried
+TileBlocksEmitter::forPanels(ValueRange carried,
+                             function_ref<Carried(Value, ValueRange)> body) {
   const GemmContext::Tile &tile = gemm.tile;
   if (gemm.layout.tiling.panelsPerTile == 1)
     return body(tile.firstPanel, carried);
@@ -220,9 +220,8 @@ AmxEmitter::forPanels(ValueRange carried,
                     });
 }
 
-AmxEmitter::Carried
-AmxEmitter::forDepths(ValueRange carried,
-                      function_ref<Carried(Value, Value, ValueRange)> body) {
+TileBlocksEmitter::Carried TileBlocksEmitter::forDepths(
+    ValueRange carried, function_ref<Carried(Value, Value, ValueRange)> body) {
   Value depthCount = gemm.depthCount;
   if (gemm.isOneBlock())
     return body(lanes.index(0), depthCount, carried);
@@ -240,8 +239,9 @@ AmxEmitter::forDepths(ValueRange carried,
 
 /// Multiplies a panel for a part of the depth, one block of rows after the
 /// other.
-AmxEmitter::Carried AmxEmitter::multiplyPanel(Value panel, Value first,
-                                              Value count, ValueRange carried) {
+TileBlocksEmitter::Carried
+TileBlocksEmitter::multiplyPanel(Value panel, Value first, Value count,
+                                 ValueRange carried) {
   const ProductLayout &layout = gemm.layout;
   Depths depths{first, count, lanes.index(0), Value(), Value(), {}};
   if (PartPanels::areFilledAhead(gemm))
@@ -268,9 +268,9 @@ AmxEmitter::Carried AmxEmitter::multiplyPanel(Value panel, Value first,
                     });
 }
 
-AmxEmitter::Carried AmxEmitter::multiplyBlock(const Depths &depths,
-                                              Value number,
-                                              ValueRange carried) {
+TileBlocksEmitter::Carried
+TileBlocksEmitter::multiplyBlock(const Depths &depths, Value number,
+                                 ValueRange carried) {
   Value columns = lanes.index(gemm.layout.tiling.columns());
   // The first row of the block, and how many rows the block before has as well.
   Value wanted = lanes.mulIndex(number, blockRows);
@@ -278,7 +278,7 @@ AmxEmitter::Carried AmxEmitter::multiplyBlock(const Depths &depths,
   Value done = lanes.subIndex(wanted, start);
   Value sums = lanes.index(0);
   if (!gemm.isOneBlock()) {
-    int64_t perPanel = gemm.layout.blockedRows() / AmxBlock::rows;
+    int64_t perPanel = gemm.layout.blockedRows() / TileBlock::rows;
     Value slot = lanes.addIndex(
         lanes.mulIndex(depths.slot, lanes.index(perPanel)), number);
     sums =
@@ -314,8 +314,8 @@ AmxEmitter::Carried AmxEmitter::multiplyBlock(const Depths &depths,
 
 /// Multiplies the integers of a weight, one group of depths after the other.
 /// The sums of a group are scaled during the products of the next.
-void AmxEmitter::multiplyGroups(const Depths &depths, Value row,
-                                Value results) {
+void TileBlocksEmitter::multiplyGroups(const Depths &depths, Value row,
+                                       Value results) {
   GroupSums::Block sums{row, blockRows, depths.first, results};
   Value zero = lanes.index(0), one = lanes.index(1);
   lanes.ifThen(compare(lanes, arith::CmpIPredicate::eq, depths.first, zero),
@@ -340,7 +340,8 @@ void AmxEmitter::multiplyGroups(const Depths &depths, Value row,
 }
 
 /// Adds the products of a step of integers.
-void AmxEmitter::multiplyStep(const Depths &depths, Value row, Value depth) {
+void TileBlocksEmitter::multiplyStep(const Depths &depths, Value row,
+                                     Value depth) {
   Value words = gemm.words(lanes.subIndex(depth, depths.first));
   Value offset = lanes.mulIndex(
       words, lanes.index(gemm.layout.right.panelWidth * wordBytes));
@@ -349,8 +350,8 @@ void AmxEmitter::multiplyStep(const Depths &depths, Value row, Value depth) {
 }
 
 /// Emits the steps of the depth, and among them the epilogue of pending rows.
-void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
-                               ValueRange carried) {
+void TileBlocksEmitter::multiplySteps(const Depths &depths, Value row,
+                                      Value number, ValueRange carried) {
   Value words = lanes.index(gemm.layout.steps.words);
   Value count = depths.count;
   if (gemm.layout.left.patch && gemm.layout.left.patch->padsChannels())
@@ -390,7 +391,7 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
       Value tail = gemm.memory.pointerTo(memory.leftTail,
                                          lanes.mulIndex(rowInTile, words));
       leftHere = choose(tail, leftHere);
-      stride = choose(lanes.i64(AmxBlock::stepBytes), stride);
+      stride = choose(lanes.i64(TileBlock::stepBytes), stride);
     }
     Value rightHere =
         addBytes(lanes, depths.right, lanes.mulIndex(step, stepOfRight));
@@ -411,14 +412,14 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
   });
 }
 
-AmxBlock::Parts AmxEmitter::parts() const {
+TileBlock::Parts TileBlocksEmitter::parts() const {
   return {gemm.layout.steps.parts, LeftOperand::partBytes(gemm),
           gemm.layout.steps.rightParts(),
           PartPanels::partElements(gemm) * wordBytes};
 }
 
 /// Fills the tile's first panel.
-void AmxEmitter::fillFirst() {
+void TileBlocksEmitter::fillFirst() {
   Value first = lanes.index(0);
   Value count = gemm.isOneBlock()
                     ? gemm.depthCount
@@ -430,7 +431,7 @@ void AmxEmitter::fillFirst() {
 /// Says where a panel was filled, and which one to fill next: that of the same
 /// depths, or after the tile's last panel the first one of the next depths. Two
 /// panels of the scratch memory take turns.
-void AmxEmitter::fillAhead(Depths &depths, Value panel) {
+void TileBlocksEmitter::fillAhead(Depths &depths, Value panel) {
   assert((gemm.layout.steps.depthOutside || gemm.isOneBlock()) &&
          "the next panel has other depths");
   const GemmContext::Tile &tile = gemm.tile;
@@ -464,7 +465,8 @@ void AmxEmitter::fillAhead(Depths &depths, Value panel) {
 /// Fetches into the second-level cache: a block's share of the next panel's
 /// rows for this step, or rows further on in the same panel. A row is a word of
 /// each column, or a depth of a panel of floats.
-void AmxEmitter::fetchAhead(const Depths &depths, Value step, Value number) {
+void TileBlocksEmitter::fetchAhead(const Depths &depths, Value step,
+                                   Value number) {
   const ProductLayout &layout = gemm.layout;
   if (!depths.ahead)
     return;
@@ -474,7 +476,7 @@ void AmxEmitter::fetchAhead(const Depths &depths, Value step, Value number) {
     const ContractionOperand &operand = gemm.contraction.right;
     rowBytes = operand.panels->width * elementBytes(operand.memory);
     linesOfRow =
-        AmxBlocking::linesOfRow(gemm.contraction, layout.tiling.columns());
+        TileBlocking::linesOfRow(gemm.contraction, layout.tiling.columns());
     rowsOfStep = gemm.layout.stepDepths();
   }
   int64_t rows = fetch.lines / linesOfRow;
@@ -484,7 +486,7 @@ void AmxEmitter::fetchAhead(const Depths &depths, Value step, Value number) {
   Value first = addBytes(lanes, depths.ahead, offset);
   for (int64_t i = 0; i < fetch.lines; ++i) {
     int64_t at =
-        i / linesOfRow * rowBytes + i % linesOfRow * AmxBlock::stepBytes;
+        i / linesOfRow * rowBytes + i % linesOfRow * TileBlock::stepBytes;
     lanes.builder.create<LLVM::Prefetch>(
         lanes.loc, addBytes(lanes, first, lanes.index(at)), /*rw=*/0,
         /*hint=*/2,
@@ -493,7 +495,7 @@ void AmxEmitter::fetchAhead(const Depths &depths, Value step, Value number) {
 }
 
 /// Evaluates and stores some of the rows whose sums are complete.
-void AmxEmitter::evaluate(const Pending &rows, Value first, Value end) {
+void TileBlocksEmitter::evaluate(const Pending &rows, Value first, Value end) {
   Value column = gemm.tile.firstColumn;
   gemm.tile.firstColumn = rows.column;
   Value offset =

@@ -1,7 +1,7 @@
-//===- AmxBlock.cpp - a block of a product in AMX registers ---------------===//
+//===- TileBlock.cpp - a block of a product in tile registers -------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/microkernel/AmxBlock.h"
+#include "kernels/microkernel/TileBlock.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -15,7 +15,7 @@ namespace {
 
 using Reuse = native::Tiles::Reuse;
 
-constexpr int64_t rowBytes = AmxBlock::stepBytes; ///< of a register
+constexpr int64_t rowBytes = TileBlock::stepBytes; ///< of a register
 constexpr int64_t wordBytes = 4;
 
 // The registers: sums of the upper and the lower rows, two vectors each; two
@@ -24,7 +24,8 @@ constexpr int64_t firstSum = 0, firstLeft = 4, firstRight = 6;
 
 } // namespace
 
-AmxBlock::AmxBlock(LaneBuilder &lanes, const AmxShape &shape, Value rows)
+TileBlock::TileBlock(LaneBuilder &lanes, const TileBlockShape &shape,
+                     Value rows)
     : lanes(lanes), tiles(lanes.isa.tiles()), shape(shape), upper(rows) {
   if (shape.isTall) {
     // A register must have at least one row. So, for a single row, the lower
@@ -39,24 +40,24 @@ AmxBlock::AmxBlock(LaneBuilder &lanes, const AmxShape &shape, Value rows)
   configure();
 }
 
-AmxBlock AmxBlock::withSums(int64_t stride) const {
-  AmxBlock other = *this;
+TileBlock TileBlock::withSums(int64_t stride) const {
+  TileBlock other = *this;
   other.shape.sumStride = stride;
   other.sumStride = lanes.i64(stride * wordBytes);
   return other;
 }
 
-Value AmxBlock::move(Value pointer, Value bytes) {
+Value TileBlock::move(Value pointer, Value bytes) {
   return lanes.builder.create<LLVM::GEPOp>(lanes.loc, pointer.getType(),
                                            lanes.builder.getI8Type(), pointer,
                                            ArrayRef<LLVM::GEPArg>{bytes});
 }
 
-Value AmxBlock::move(Value pointer, int64_t bytes) {
+Value TileBlock::move(Value pointer, int64_t bytes) {
   return move(pointer, lanes.i64(bytes));
 }
 
-void AmxBlock::configure() {
+void TileBlock::configure() {
   SmallVector<native::Tiles::Size> sizes;
   for (int64_t i = 0; i < (shape.isTall ? 2 : 1); ++i) {
     Value rows = i ? lower : upper;
@@ -70,8 +71,8 @@ void AmxBlock::configure() {
   tiles->configure(lanes.builder, lanes.loc, sizes);
 }
 
-void AmxBlock::forSums(Value sums,
-                       llvm::function_ref<void(int64_t reg, Value at)> action) {
+void TileBlock::forSums(
+    Value sums, llvm::function_ref<void(int64_t reg, Value at)> action) {
   for (int64_t i = 0; i < (shape.isTall ? 2 : 1); ++i) {
     Value row =
         i ? move(sums, lanes.make<arith::MulIOp>(lowerFirst, sumStride)) : sums;
@@ -80,7 +81,7 @@ void AmxBlock::forSums(Value sums,
   }
 }
 
-void AmxBlock::start(Value sums, Value continues) {
+void TileBlock::start(Value sums, Value continues) {
   lanes.ifElse(
       continues, {},
       [&] {
@@ -95,20 +96,20 @@ void AmxBlock::start(Value sums, Value continues) {
       });
 }
 
-void AmxBlock::clear() {
+void TileBlock::clear() {
   for (int64_t i = 0; i < (shape.isTall ? 2 : 1); ++i)
     for (int64_t j = 0; j < shape.vectors; ++j)
       tiles->zero(lanes.builder, lanes.loc, firstSum + 2 * i + j);
 }
 
-void AmxBlock::multiply(int64_t left, int64_t right) {
+void TileBlock::multiply(int64_t left, int64_t right) {
   tiles->dot(lanes.builder, lanes.loc, shape.product,
              firstSum + 2 * left + right, firstLeft + left, firstRight + right);
 }
 
 /// An operand that is read again soon stays in the first-level cache; another
 /// one is marked as streaming. Each product follows the load that it waits for.
-void AmxBlock::addWords(Value left, Value leftStride, Value right) {
+void TileBlock::addWords(Value left, Value leftStride, Value right) {
   load(firstLeft, left, leftStride, shape.reusesLeft);
   for (int64_t j = 0; j < shape.vectors; ++j) {
     load(firstRight + j, move(right, j * rowBytes), rightStride,
@@ -123,12 +124,12 @@ void AmxBlock::addWords(Value left, Value leftStride, Value right) {
     multiply(1, j);
 }
 
-void AmxBlock::load(int64_t reg, Value pointer, Value stride, bool isReused) {
+void TileBlock::load(int64_t reg, Value pointer, Value stride, bool isReused) {
   tiles->load(lanes.builder, lanes.loc, reg, pointer, stride,
               isReused ? Reuse::Cached : Reuse::Streamed);
 }
 
-void AmxBlock::loadLeft(Value left, Value stride) {
+void TileBlock::loadLeft(Value left, Value stride) {
   load(firstLeft, left, stride, shape.reusesLeft);
   if (!shape.isTall)
     return;
@@ -136,7 +137,7 @@ void AmxBlock::loadLeft(Value left, Value stride) {
   load(firstLeft + 1, below, stride, shape.reusesLeft);
 }
 
-void AmxBlock::loadRight(Value right) {
+void TileBlock::loadRight(Value right) {
   for (int64_t j = 0; j < shape.vectors; ++j)
     load(firstRight + j, move(right, j * rowBytes), rightStride,
          /*isReused=*/true);
@@ -145,8 +146,8 @@ void AmxBlock::loadRight(Value right) {
 /// Each part of the left operand is loaded once. A part of the right one that
 /// the registers have already is not loaded again: the order of the parts turns
 /// around after the first.
-void AmxBlock::addParts(Value left, Value leftStride, Value right,
-                        const Parts &parts) {
+void TileBlock::addParts(Value left, Value leftStride, Value right,
+                         const Parts &parts) {
   int64_t loaded = -1;
   auto multiplyBy = [&](int64_t part) {
     if (part != loaded)
@@ -165,13 +166,13 @@ void AmxBlock::addParts(Value left, Value leftStride, Value right,
   }
 }
 
-void AmxBlock::store(Value sums) {
+void TileBlock::store(Value sums) {
   forSums(sums, [&](int64_t reg, Value at) {
     tiles->store(lanes.builder, lanes.loc, reg, at, sumStride);
   });
 }
 
-void AmxBlock::release() { tiles->release(lanes.builder, lanes.loc); }
+void TileBlock::release() { tiles->release(lanes.builder, lanes.loc); }
 
 } // namespace kernels
 } // namespace anabranch
