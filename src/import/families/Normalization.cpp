@@ -29,6 +29,14 @@ struct Statistics {
   Operand mean, rstd;
   /// Squared distances from the mean, summed.
   Operand squares;
+  /// What the rounded mean lacks: the mean of the distances from it. Far from
+  /// zero it is not small beside the deviation. Empty: rows are short.
+  Operand rest;
+
+  /// What is subtracted from a number, one after the other.
+  SmallVector<Operand> centers() const {
+    return rest ? SmallVector<Operand>{mean, rest} : SmallVector<Operand>{mean};
+  }
 };
 } // namespace
 
@@ -90,27 +98,55 @@ static Operand squaresAround(LoweringBuilder &b, const Norm &norm,
   });
 }
 
+/// Whether the error of a mean grows past that of its rounding. The sum of the
+/// distances is then worth its time: such rows come from the second-level
+/// cache. Rows of fewer digits have larger errors of their own.
+static bool isLong(const Norm &norm) {
+  constexpr int64_t longRow = 32768;
+  int64_t count = 1;
+  for (int64_t dim : norm.dims) {
+    int64_t size = norm.input.size(dim);
+    if (size < 0)
+      return true;
+    count *= size;
+  }
+  return count >= longRow && norm.input.dtype == norm.math;
+}
+
 static Statistics statisticsOf(LoweringBuilder &b, const Norm &norm,
                                double eps) {
   Operand count = countOf(b, norm);
   Operand mean = quotient(b, norm, sumOf(b, norm), count);
   Operand squares = squaresAround(b, norm, mean);
-  return {mean, inverseRoot(b, norm, squares, count, eps), squares};
+  Operand rest;
+  if (isLong(norm)) {
+    Operand distances =
+        sumRows(b, norm, {norm.input, mean}, [&](Body &, ArrayRef<Num> x) {
+          return s::cast(x[0], norm.math) - x[1];
+        });
+    rest = quotient(b, norm, distances, count);
+    squares =
+        perRow(b, norm, {squares, rest, count}, [](Body &, ArrayRef<Num> x) {
+          return s::maximum(x[0] - x[1] * x[1] * x[2], x[0].constant(0));
+        });
+  }
+  return {mean, inverseRoot(b, norm, squares, count, eps), squares, rest};
 }
 
-/// (x - mean) * rstd * weight + bias. Absent parts are left out.
-static Value normalize(LoweringBuilder &b, const Norm &norm, Operand mean,
-                       Operand rstd, Operand weight, Operand bias,
-                       DType result) {
+/// (x - centers) * rstd * weight + bias. Absent parts are left out.
+static Value normalize(LoweringBuilder &b, const Norm &norm,
+                       ArrayRef<Operand> centers, Operand rstd, Operand weight,
+                       Operand bias, DType result) {
   SmallVector<Operand> operands = {norm.input, rstd};
-  for (const Operand &operand : {mean, weight, bias})
+  operands.append(centers.begin(), centers.end());
+  for (const Operand &operand : {weight, bias})
     if (operand)
       operands.push_back(operand);
   return b.elementwise(operands, norm.math, result, norm.sizes,
                        [&](Body &, ArrayRef<Num> x) {
                          const Num *next = x.begin() + 2;
                          Num value = x[0];
-                         if (mean)
+                         for (size_t i = 0; i < centers.size(); ++i)
                            value = value - *next++;
                          value = value * x[1];
                          if (weight)
@@ -148,8 +184,8 @@ static Lowered lowerLayerNorm(ir::AtenOp op, LoweringBuilder &b) {
   Norm norm = lastDims(op, b);
   Statistics statistics = statisticsOf(b, norm, *eps);
   Value out =
-      normalize(b, norm, statistics.mean, statistics.rstd, b.operand("weight"),
-                b.operand("bias"), b.resultDType());
+      normalize(b, norm, statistics.centers(), statistics.rstd,
+                b.operand("weight"), b.operand("bias"), b.resultDType());
   if (op.getNumResults() == 1)
     return lowered(out);
   return SmallVector<Value>{out, statisticResult(op, b, 1, statistics.mean),
@@ -283,7 +319,7 @@ static Lowered lowerGroupNorm(ir::AtenOp op, LoweringBuilder &b) {
     norm.dims.push_back(dim);
   Statistics statistics = statisticsOf(b, norm, *eps);
   Sizes split = {norm.sizes[1], members};
-  Value out = normalize(b, norm, statistics.mean, statistics.rstd,
+  Value out = normalize(b, norm, statistics.centers(), statistics.rstd,
                         perChannel(b, b.operand("weight"), split, inner),
                         perChannel(b, b.operand("bias"), split, inner),
                         b.resultDType());
@@ -304,15 +340,18 @@ static Norm batchOf(LoweringBuilder &b) {
   return norm;
 }
 
-/// Normalises the batch by its mean and 1 / deviation, for each channel, in the
-/// result's dtype.
-static Value normalizeBatch(LoweringBuilder &b, const Norm &norm, Operand mean,
-                            Operand rstd) {
+/// Normalises the batch by its statistics, for each channel, in the result's
+/// dtype.
+static Value normalizeBatch(LoweringBuilder &b, const Norm &norm,
+                            const Statistics &batch) {
   int64_t inner = norm.input.rank() - 2;
   auto channels = [&](Operand tensor) {
     return perChannel(b, tensor, norm.sizes[1], inner);
   };
-  return normalize(b, norm, channels(mean), channels(rstd),
+  SmallVector<Operand> centers = batch.centers();
+  for (Operand &center : centers)
+    center = channels(center);
+  return normalize(b, norm, centers, channels(batch.rstd),
                    channels(b.operand("weight")), channels(b.operand("bias")),
                    b.resultDType());
 }
@@ -367,7 +406,7 @@ static Lowered lowerBatchNormTraining(ir::AtenOp op, LoweringBuilder &b) {
   Norm norm = batchOf(b);
   Operand count = countOf(b, norm);
   Statistics batch = statisticsOf(b, norm, *eps);
-  SmallVector<Value> results = {normalizeBatch(b, norm, batch.mean, batch.rstd),
+  SmallVector<Value> results = {normalizeBatch(b, norm, batch),
                                 statisticResult(op, b, 1, batch.mean),
                                 statisticResult(op, b, 2, batch.rstd)};
   unsigned number = op.getNumResults();

@@ -251,6 +251,30 @@ def test_moments_far_from_zero(name, mean, dynamic):
     assert errors[0] <= 2 * errors[1] + 1e-6 * exact.abs().max().item()
 
 
+NORMS = {
+    "layer": lambda x: torch.nn.functional.layer_norm(x, (x.shape[-1],)),
+    "group": lambda x: torch.nn.functional.group_norm(x[None], 2),
+    "instance": lambda x: torch.nn.functional.instance_norm(x[None]),
+    "batch": lambda x: torch.nn.functional.batch_norm(
+        x[None], None, None, None, None, True
+    ),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("mean", [0, -6e4, 1e6])
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_of_long_rows(name, mean, dynamic):
+    """The error of a mean grows with the number of its terms."""
+    function = NORMS[name]
+    x = torch.randn(4, 70_000) + mean
+    torch._dynamo.reset()
+    ours = torch.compile(function, backend=anabranch.anabranch, dynamic=dynamic)(x)
+    exact = function(x.double())
+    errors = [(y.double() - exact).abs().max().item() for y in (ours, function(x))]
+    assert errors[0] <= 2 * errors[1] + 1e-6 * exact.abs().max().item()
+
+
 @pytest.mark.parametrize("rows", [0, 1, 2])
 def test_moments_of_constant_and_of_few_elements(rows):
     """A sum of squares is never below zero, whose root would be NaN. Eager PyTorch
