@@ -202,7 +202,7 @@ endfunction()
 
 # A fuzzer is guided by what it reaches in its wing and in those that its wing uses. The
 # other rooms have the flags of the usual build, so ccache has their objects already. The
-# flags are those behind -fsanitize=fuzzer-no-link, which refuses a parsed header.
+# flags are those after -fsanitize=fuzzer-no-link, which refuses a parsed header.
 function(anabranch_guide_fuzzer name)
   cmake_parse_arguments(WING "" "" "USES" ${ARGN})
   file(GLOB fuzzers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*Fuzz.cpp)

@@ -45,7 +45,7 @@ class Shard:
 
 
 def count(word: str, output: str) -> int:
-    """The number that gtest prints behind a word at the end."""
+    """The number that gtest prints after a word at the end."""
     found = re.findall(rf"^\[  {word} *\] (\d+) tests?\b", output, re.MULTILINE)
     return int(found[-1]) if found else 0
 

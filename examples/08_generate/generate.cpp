@@ -65,7 +65,7 @@ public:
 
   int64_t room() const { return capacity - position; }
 
-  /// Reads tokens. `logits` are those behind the last one.
+  /// Reads tokens. `logits` are those after the last one.
   Status read(const std::vector<int64_t> &tokens) {
     size_t done = 0;
     while (done < tokens.size()) {

@@ -20,7 +20,7 @@ from ..describe.symbols import same
 
 @contextlib.contextmanager
 def kept(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Iterator[None]:
-    """Traces without the cache if an input that the graph may write begins behind the
+    """Traces without the cache if an input that the graph may write begins after the
     start of its memory."""
     mode = detect_fake_mode(list(example_inputs))
     if mode is None or not mode.cache_enabled or not _may_lose(module, example_inputs):

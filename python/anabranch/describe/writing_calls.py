@@ -3,7 +3,7 @@
 An operator gets its memories as eager PyTorch lays them out. An input has its strides in
 the program too, and so has what operators write into it. The program lays out all other
 tensors row by row. So a memory with other strides has its dimensions permuted before the
-call, and permuted back behind it. A tensor with gaps is copied to its strides."""
+call, and permuted back after it. A tensor with gaps is copied to its strides."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ std::optional<int64_t> numberIn(const std::string &file) {
   return parseNumber(text);
 }
 
-/// The sum of the numbers behind these words at the start of the file's lines.
+/// The sum of the numbers after these words at the start of the file's lines.
 template <size_t count>
 int64_t sumOf(const std::string &file, std::array<const char *, count> names) {
   int64_t sum = 0;

@@ -165,7 +165,7 @@ void CommandVerifier::checkView(const ViewT &view, const BufferT &buffer,
     return;
   require(liesWithin(*part, view.offset->value(), *whole,
                      itemSize(static_cast<anabranch::DType>(buffer.dtype))),
-          where, "has a view that ends behind its buffer");
+          where, "has a view that ends past its buffer");
 }
 
 void CommandVerifier::checkArgument(const ArgumentT &argument, int depth,

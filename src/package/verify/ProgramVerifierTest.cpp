@@ -253,11 +253,11 @@ const Case cases[] = {
        call(p).arguments[0]->written = true;
        call(p).arguments[0]->buffer = 2;
      }},
-    {"has a view that ends behind its buffer",
+    {"has a view that ends past its buffer",
      [](ProgramT &p) { view(p, {fixed(3)}, {fixed(5)}, fixed(6)); }},
-    {"has a view that ends behind its buffer",
+    {"has a view that ends past its buffer",
      [](ProgramT &p) { view(p, {fixed(3)}, {fixed(5)}, fixed(-1)); }},
-    {"has a view that ends behind its buffer",
+    {"has a view that ends past its buffer",
      [](ProgramT &p) { view(p, {fixed(2)}, {fixed(-1)}, fixed(1)); }},
     {"has a view without an offset, or not a stride for each size",
      [](ProgramT &p) { view(p, {fixed(3)}, {}, fixed(0)); }},

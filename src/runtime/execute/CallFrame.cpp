@@ -131,7 +131,7 @@ Status CallFrame::fillArgumentViews() {
     if (!package::liesWithin(part, valueOf(view.offset, slots.data()), whole,
                              item))
       return Status(StatusCode::Internal,
-                    "a part of a buffer ends behind it for these sizes");
+                    "a part of a buffer ends past it for these sizes");
   }
   return {};
 }

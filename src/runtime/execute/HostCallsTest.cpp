@@ -292,7 +292,7 @@ TEST(WritingCallsTest, WriteViewsOfBuffersWhereTheyLie) {
   VectorAllocator results;
   OutputValue output;
   EXPECT_EQ(executable->run(&value, 1, &output, 1, results).message(),
-            "a part of a buffer ends behind it for these sizes");
+            "a part of a buffer ends past it for these sizes");
   EXPECT_EQ(small.values, iota(4));
 }
 

@@ -13,7 +13,7 @@ functional = torch.nn.functional
 # Functions of a [5, 3] tensor and of two positions among five.
 FUNCTIONS = {
     "index": lambda x, i: x[i],
-    "index, behind a slice": lambda x, i: x[:, i % 3][i],
+    "index, after a slice": lambda x, i: x[:, i % 3][i],
     "index_put": lambda x, i: x.index_put((i,), x[:2]),
     "index_put, accumulated": lambda x, i: x.index_put((i,), x[:2], accumulate=True),
     "index_select": lambda x, i: x.index_select(0, i),
@@ -77,7 +77,7 @@ def takes(function, dtype):
 
 
 def agree(run, function, dtype, errors):
-    """Compares the outcomes of all kinds of positions, each behind a good call."""
+    """Compares the outcomes of all kinds of positions, each after a good call."""
     x = torch.randn(5, 3)
     for kind in POSITIONS:
         for index in (positions(kind, dtype), positions("good", dtype)):

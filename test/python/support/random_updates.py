@@ -11,7 +11,7 @@ A program is source text, whose lines `random_update_lines.py` makes. It takes
 views of its arguments (many with sizes of one or zero, steps and offsets, some
 in the memory of another argument), updates some of them in place, reads the
 others again, and returns a few values. The arguments of the compiled call lie
-so that the byte behind the last one, or before the first, cannot be touched;
+so that the byte after the last one, or before the first, cannot be touched;
 gaps between the elements of an argument are compared as well, and which
 arguments the results share memory with. Some programs are trained: their
 gradients are compared, too. A program that PyTorch's own trace gets wrong
@@ -81,7 +81,7 @@ TRACE = "aot_eager"  # the backend that runs PyTorch's own trace
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """How an argument lies in memory: `strides` in elements, `offset` elements behind
+    """How an argument lies in memory: `strides` in elements, `offset` elements after
     the first of its storage."""
 
     dtype: str
@@ -105,7 +105,7 @@ class Program:
     lines: tuple[str, ...]
     results: tuple[str, ...]
     dynamic: bool
-    at_end: bool  # the guard page is behind the arguments, not before them
+    at_end: bool  # the guard page is after the arguments, not before them
     strides: bool = False  # those of results are compared, too
     trained: bool = False  # gradients are compared, too
 

@@ -1,5 +1,5 @@
 """Attentions of the transformer boost library equal loops in float64, in graphs and outside;
-NaN behind the lengths of sequences reaches nothing."""
+NaN after the lengths of sequences reaches nothing."""
 
 from __future__ import annotations
 

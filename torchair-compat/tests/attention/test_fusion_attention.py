@@ -177,7 +177,7 @@ SEQUENCE_MODES = {
 @pytest.mark.parametrize("more", [0, 2])
 @pytest.mark.parametrize("graph", [False, True])
 def test_sequences_of_different_lengths(mode, more, graph) -> None:
-    """`more` sequences behind the others, and tokens behind those, take no part."""
+    """`more` sequences after the others, and tokens after those, take no part."""
     ends = [list(torch.tensor(sizes).cumsum(0)) for sizes in (QUERIES, KEYS)]
     sums = [[int(end) for end in e] + [0] * more for e in ends]
     q, k, v = torch.randn(8 + more, N, D), *(torch.randn(15, N, D) for _ in range(2))

@@ -14,7 +14,7 @@ ORDERS = {"BNSD": (0, 1, 2, 3), "BSND": (0, 2, 1, 3)}
 
 
 def reference(q, k, v, bias=None, scaled=0.0):
-    """`bias` is added behind the scale, `scaled` before it."""
+    """`bias` is added after the scale, `scaled` before it."""
     k, v = (t.double().repeat_interleave(N // KV, 1) for t in (k, v))
     scores = (q.double() @ k.transpose(-1, -2) + scaled) * SCALE
     scores = scores if bias is None else scores + bias

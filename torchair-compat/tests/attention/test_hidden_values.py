@@ -22,7 +22,7 @@ def rows(*shape, kind=torch.float32):
 
 
 def cache(kind, bad):
-    """(batch, heads, 2 * SIZE, D), with bad values behind the lengths."""
+    """(batch, heads, 2 * SIZE, D), with bad values after the lengths."""
     made = torch.randn(B, KV, 2 * SIZE, D, generator=torch.Generator().manual_seed(5))
     for one, length in zip(made, LENGTHS):
         one[:, length:] = bad
@@ -61,7 +61,7 @@ def paged(q, k, table):
 
 
 def second(q, k, table):
-    """All sequences behind one another, in pages."""
+    """All sequences one after the other, in pages."""
     tokens = q.transpose(1, 2).flatten(0, 1)
     return torch_npu.npu_fused_infer_attention_score_v2(
         *(tokens, k, k),

@@ -1,4 +1,4 @@
-"""Graph breaks inside torch.autocast("npu"): Dynamo enters the context again behind them."""
+"""Graph breaks inside torch.autocast("npu"): Dynamo enters the context again after them."""
 
 from __future__ import annotations
 

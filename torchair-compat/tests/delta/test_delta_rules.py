@@ -25,7 +25,7 @@ def tokens(count, dtype):
 
 
 def rule(states, query, key, value, beta, g, gk, scale):
-    """The results of the tokens of one sequence, and the state behind each."""
+    """The results of the tokens of one sequence, and the state after each."""
     outs, after = [], []
     state = states.double()
     for t in range(query.shape[0]):
@@ -152,7 +152,7 @@ def test_recurrent_without_decays() -> None:
 @pytest.mark.parametrize("kept", [F32, BF16])
 @pytest.mark.parametrize("dtype", [F32, BF16])
 def test_chunks(dtype, kept, decays, scale) -> None:
-    """Sequences shorter and longer than a chunk, and tokens behind them."""
+    """Sequences shorter and longer than a chunk, and tokens after them."""
     lengths = [70, 3, 0, 130]
     count = sum(lengths) + 2
     query, key, value, beta, g = tokens(count, dtype)

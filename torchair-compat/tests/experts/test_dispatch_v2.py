@@ -98,7 +98,7 @@ def check_case(shared, shared_ranks, special, mask, quant):
         base = -1 - rank // max(copies, 1) if rank < shared_ranks else first
         number = torch.bucketize(torch.arange(rows.shape[0]), sizes.cumsum(0), right=True)
         made = (values * (number + base + 10).unsqueeze(-1)).bfloat16()
-        # What stands behind the rows of experts is never read.
+        # What stands after the rows of experts is never read.
         made = torch.where((number < sizes.shape[0]).unsqueeze(-1), made, torch.nan)
         return torch_npu.npu_moe_distribute_combine_v2(
             made, ids, info, counts, weights, x_active_mask=given,

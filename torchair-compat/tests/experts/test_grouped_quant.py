@@ -307,7 +307,7 @@ ROUTED = {
         ({"output_bs": -1}, "output_bs must not be negative, got -1"),
         (
             {"shared_input": torch.ones(9, N).bfloat16(), "shared_input_offset": 1},
-            "shared_input of 9 rows does not fit behind shared_input_offset 1 of 9",
+            "shared_input of 9 rows does not fit after shared_input_offset 1 of 9",
         ),
     ],
 )

@@ -22,7 +22,7 @@ def to_blocks(cache):
 @pytest.mark.parametrize("offset", [None, [4, 0, 5]])
 @pytest.mark.parametrize("kind", KINDS)
 def test_gather(kind, offset, sums, nz) -> None:
-    """Rows of no block are zeros, rows behind all sequences stay."""
+    """Rows of no block are zeros, rows after all sequences stay."""
     cache = torch.randint(-9, 9, (6, SIZE, HEADS, DIM)).to(kind)
     table = torch.tensor([[4, 1, 2], [5, -1, 0], [3, 0, 9]], dtype=torch.int32)
     lens = [3, 6, 7]

@@ -111,7 +111,7 @@ def _scope(module: torch.fx.GraphModule, rng: random.Random) -> None:
 
 
 def _event(module: torch.fx.GraphModule, rng: random.Random) -> None:
-    """An event behind a node, and a wait before a later one."""
+    """An event after a node, and a wait before a later one."""
     nodes = _floats(module)
     if len(nodes) < 2:
         return

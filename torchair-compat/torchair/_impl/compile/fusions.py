@@ -163,13 +163,13 @@ def _latest(norm: Node, *others: Any) -> Node:
 
 
 def _joined(
-    norm: Node, behind: Node, target: OpOverload, *more: Any, **named: Any
+    norm: Node, latest: Node, target: OpOverload, *more: Any, **named: Any
 ) -> list[Node]:
     """Inserts the joined operator after a node, and returns its results."""
     graph = norm.graph
     args = [_argument(norm, name) for name in ("x1", "x2", "gamma")]
     named["epsilon"] = _argument(norm, "epsilon")
-    with graph.inserting_after(behind):
+    with graph.inserting_after(latest):
         made = _call(graph, target, (*args, *more), named)
     items: list[Node] = []
     for place in range(len(target._schema.returns)):
@@ -221,13 +221,13 @@ def _dynamic_quant(node: Node) -> Any:
             raise _Refused(f"{name} is given")
     smooth = _argument(node, "smooth_scales")
 
-    behind = _latest(norm, smooth)
+    latest = _latest(norm, smooth)
 
     def replace() -> None:
         total, wanted = _results(norm).get(2), _results(node)
         made = _joined(
             norm,
-            behind,
+            latest,
             _JOINED[0],
             smooth_scale1=smooth,
             output_mask=[True, False],
@@ -238,7 +238,7 @@ def _dynamic_quant(node: Node) -> Any:
         _take(made[3], wanted.get(1), rows)
         _take(made[2], total)
 
-    return [norm, y, *([view] if view else []), behind, node], replace
+    return [norm, y, *([view] if view else []), latest, node], replace
 
 
 def _merges_the_first_two(y: Node, view: Node) -> None:
@@ -279,16 +279,16 @@ def _quantize(node: Node) -> Any:
     _check_quantize(node, norm)
 
     scales, points = (_argument(node, name) for name in ("scales", "zero_points"))
-    behind = _latest(norm, scales, points)
+    latest = _latest(norm, scales, points)
 
     def replace() -> None:
         total = _results(norm).get(2)
         mode = _argument(node, "div_mode")
-        made = _joined(norm, behind, _JOINED[2], scales, points, axis=-1, div_mode=mode)
+        made = _joined(norm, latest, _JOINED[2], scales, points, axis=-1, div_mode=mode)
         _take(made[0], node)
         _take(made[2], total)
 
-    return [norm, y, behind, node], replace
+    return [norm, y, latest, node], replace
 
 
 def _check_quantize(node: Node, norm: Node) -> None:

@@ -25,7 +25,7 @@ def patch_for_hcom() -> None:
 
 
 def next_unique_name(name: str, op: str | None = None) -> str:
-    """The name, with a number behind it if it was given before."""
+    """The name, with a number after it if it was given before."""
     base = name or op or "node"
     _uses[base] += 1
     return base if _uses[base] == 1 else f"{base}_{_uses[base] - 1}"

@@ -96,7 +96,7 @@ class BlockedWeights:
             product.update_arg(argument, value)
 
     def _input(self, place: int, weight: Node, transposed: bool) -> Node:
-        """Adds an input behind all others."""
+        """Adds an input after all others."""
         graph = self.module.graph
         last = graph.find_nodes(op="placeholder")[-1]
         with graph.inserting_after(last):

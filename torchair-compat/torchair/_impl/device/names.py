@@ -46,7 +46,7 @@ def add_name(name: str) -> None:
 
 
 def is_npu(device: Any) -> bool:
-    """Whether this is a name of the NPU, with any number behind it."""
+    """Whether this is a name of the NPU, with any number after it."""
     return isinstance(device, str) and device.startswith(tuple(_names))
 
 

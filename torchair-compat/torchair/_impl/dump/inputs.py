@@ -27,7 +27,7 @@ _next = itertools.count()
 
 def pack_symbols(nodes: list[Node]) -> list[Node]:
     """The nodes with all inputs that are numbers packed into one, if there are two or
-    more. The node that packs them comes behind it, once for all readers."""
+    more. The node that packs them comes after it, once for all readers."""
     numbers = [node for node in nodes if _is_number(node)]
     if len(numbers) < 2:
         return nodes
@@ -48,7 +48,7 @@ def pack_symbols(nodes: list[Node]) -> list[Node]:
     )
     edges = {f"{node.name}:0": f"{_PART}:{i}" for i, node in enumerate(numbers)}
     first = nodes.index(numbers[0])
-    behind = max(i for i, node in enumerate(nodes) if node.type == "Data")
+    last = max(i for i, node in enumerate(nodes) if node.type == "Data")
     made: list[Node] = []
     for place, node in enumerate(nodes):
         if place == first:
@@ -56,7 +56,7 @@ def pack_symbols(nodes: list[Node]) -> list[Node]:
         elif not _is_number(node):
             inputs = [edges.get(text, text) for text in node.inputs]
             made.append(dataclasses.replace(node, inputs=inputs))
-        if place == behind:
+        if place == last:
             made.append(parts)
     return made
 

@@ -164,7 +164,7 @@ class _Converter:
         self.effect = printing.name
 
     def _wait(self, node: torch.fx.Node) -> None:
-        """Adds an Identity of the waiting tensor, ordered behind the producer of the
+        """Adds an Identity of the waiting tensor, ordered after the producer of the
         dependency. Later readers on its stream read the Identity."""
         waiting, dependency = node.args[:2]
         assert isinstance(waiting, torch.fx.Node)

@@ -46,7 +46,7 @@ def _is_view(node: Node) -> bool:
 
 
 def _strided(node: Node, by_name: dict[str, Node]) -> Node:
-    """The node as a view of the value behind its chain of views. Unchanged if the chain
+    """The node as a view of the value after its chain of views. Unchanged if the chain
     transposes nothing, has symbolic sizes, or starts at a value that is not contiguous.
     """
     first, kinds = node, {node.type}

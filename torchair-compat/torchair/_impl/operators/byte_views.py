@@ -65,7 +65,7 @@ def _is_bytes(node: Node) -> bool:
 
 
 def _moved(node: Node, source: Node) -> Node:
-    """The node of the bytes, behind the node of the scales."""
+    """The node of the bytes, after the node of the scales."""
     graph = node.graph
     with graph.inserting_after(node):
         made = graph.call_function(

@@ -56,7 +56,7 @@ def atb_operator(function: _F) -> _F:
 
 def npu_operator_of(schema: str) -> Callable[[_F], _F]:
     """`npu_operator` for a function that takes `**options`: dozens of arguments, which it
-    shares with other operators. `schema` is the text behind the name."""
+    shares with other operators. `schema` is the text after the name."""
     return lambda function: _composition(function, schema, {})
 
 

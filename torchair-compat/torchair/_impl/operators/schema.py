@@ -50,7 +50,7 @@ _TYPES = {
 
 
 def schema_of(function: Callable[..., Any]) -> str:
-    """The text of the schema behind the operator's name. KeyError: a type that schemas do
+    """The text of the schema after the operator's name. KeyError: a type that schemas do
     not have."""
     hints = get_type_hints(function, include_extras=True)
     letters = iter(string.ascii_lowercase)

@@ -63,7 +63,7 @@ def attend(
 def _operands(
     query: Tensor, key: Tensor, value: Tensor, used: Options, scales: Scales, name: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(batch, heads, rows, elements): dequantised, with rotary parts behind the others,
+    """(batch, heads, rows, elements): dequantised, with rotary parts after the others,
     and a key and a value for each head of the query."""
     dims, heads = used.dims, used.num_heads
     kv_heads = used.num_key_value_heads or heads
@@ -347,7 +347,7 @@ def npu_fused_infer_attention_score(
     actual_seq_lengths, actual_seq_lengths_kv  lengths of sequences
     block_table     the blocks of a paged cache, which may be in FRACTAL_NZ: (blocks,
                     heads, D / n, size, n)
-    query_padding_size, kv_padding_size  one element: how many rows come behind each
+    query_padding_size, kv_padding_size  one element: how many rows come after each
                                          sequence
     scales, offsets  for int8, as attention_scales.py says
 

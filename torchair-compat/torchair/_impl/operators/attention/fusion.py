@@ -63,7 +63,7 @@ def npu_fusion_attention(
     """dropout(softmax(mask(scale (query key^T + pse)))) value, computed in f32.
 
     input_layout  BSH, SBH, BSND, BNSD, or TND with sums of lengths in `actual_seq_qlen`
-                  and `actual_seq_kvlen`; zeros behind them are sequences without rows
+                  and `actual_seq_kvlen`; zeros after them are sequences without rows
     atten_mask    bool or uint8: true where nothing is read; None: everything is read
     sparse_mode   0 and 1 take that mask, 0 also the band of `pre_tockens` and
                   `next_tockens`; 2 and 3 are causal, from the upper left and the lower
@@ -329,8 +329,8 @@ class Work(NamedTuple):
             results = self._attend(inner, pse, sparse, own)
             made.append([part.squeeze(0).transpose(0, 1) for part in results])
         joined = [torch.cat(parts) for parts in zip(*made)]
-        behind = (0, 0, 0, 0, 0, rows - sum(queries))
-        out, top, total = (torch.nn.functional.pad(part, behind) for part in joined)
+        padding = (0, 0, 0, 0, 0, rows - sum(queries))
+        out, top, total = (torch.nn.functional.pad(part, padding) for part in joined)
         return out, top, total
 
 
@@ -348,7 +348,7 @@ def _eight(*numbers: Tensor) -> list[Tensor]:
 def _sequence_lengths(
     what: str, sums: Sequence[int] | None, tensor: Tensor, name: str
 ) -> list[int]:
-    """The lengths from their sums. Zeros behind the others are sequences that are left
+    """The lengths from their sums. Zeros after the others are sequences that are left
     out."""
     check(sums is not None and len(sums) > 0, name, f"TND needs {what}")
     assert sums is not None

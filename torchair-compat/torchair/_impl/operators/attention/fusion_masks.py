@@ -86,8 +86,8 @@ class Sparse:
         if self.mode in (2, 3):
             return column > row
         if self.mode in _PREFIXES:
-            behind = (column > row) & (column >= self._prefixes(scores))
-            return behind | given if self.mode == 5 else behind
+            later = (column > row) & (column >= self._prefixes(scores))
+            return later | given if self.mode == 5 else later
         outside = (column > row + self.after) | (column < row - self.before)
         return outside | given if self.mode == 0 else outside
 

@@ -53,11 +53,11 @@ def npu_fusion_attention_v2(
 ) -> Result:
     """npu_fusion_attention with more arguments.
 
-    query_rope, key_rope  behind the elements of each head of query and of key, in the
+    query_rope, key_rope  after the elements of each head of query and of key, in the
                  layouts BSND, BNSD and TND
-    pse_type     1: pse is added before the scale; 0: behind it; 2: pse (head_num,) or
+    pse_type     1: pse is added before the scale; 0: after it; 2: pse (head_num,) or
                  (batch, head_num) f32 has the slopes of biases -slope * |row - column|,
-                 behind the scale; 3: of biases by the root of the distance
+                 after the scale; 3: of biases by the root of the distance
     q_start_idx, kv_start_idx  one number: the places of the first row and of the first
                  column, for pse_type 2 and 3
 
@@ -98,7 +98,7 @@ def _with_rope(
     query_rope: Tensor | None,
     key_rope: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """Query and key with their rotary parts behind each head."""
+    """Query and key with their rotary parts after each head."""
     pair = (query_rope is None) == (key_rope is None)
     check(pair, _NAME, "query_rope and key_rope must both be given, or none")
     if query_rope is None or key_rope is None:

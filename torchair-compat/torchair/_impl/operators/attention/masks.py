@@ -97,7 +97,7 @@ def _places(
     lengths: Lengths, states: Tensor, dims: str, padding: Tensor | None = None
 ) -> _Places:
     """The places of rows, (batch, rows) each. Rows beyond the sequences have the
-    sequence -1. With `padding`, this many rows come behind each sequence, and the other
+    sequence -1. With `padding`, this many rows come after each sequence, and the other
     unused rows before it."""
     batch, rows = states.shape[0], states.shape[2]
     numbers = torch.arange(rows, device=states.device).expand(batch, rows)
@@ -154,22 +154,22 @@ def _columns(k: Tensor, used: Options, name: str) -> _Places:
 def _own(rows: _Places, columns: _Places) -> Tensor:
     """The column of each row's own token. The last row and the last column of a sequence
     are the same token."""
-    behind = columns.length.unsqueeze(-2) - rows.length.unsqueeze(-1)
-    return rows.place.unsqueeze(-1) + behind
+    shift = columns.length.unsqueeze(-2) - rows.length.unsqueeze(-1)
+    return rows.place.unsqueeze(-1) + shift
 
 
 def _band(rows: _Places, columns: _Places, used: Options) -> Tensor:
-    """The band of columns that each row sees, from `before` to `behind` of its own
+    """The band of columns that each row sees, from `before` to `after` of its own
     column. Places count from the first row of both sequences or, in the modes 3 and 4,
     from the last."""
-    before, behind = used.pre_tokens, used.next_tokens
+    before, after = used.pre_tokens, used.next_tokens
     if used.sparse_mode in (2, 3):
-        before, behind = FAR, 0
+        before, after = FAR, 0
     own = rows.place.unsqueeze(-1)
     if used.sparse_mode in (3, 4):
         own = _own(rows, columns)
     distance = columns.place.unsqueeze(-2) - own
-    return (distance <= behind) & (distance >= -before)
+    return (distance <= after) & (distance >= -before)
 
 
 def _tree(rows: _Places, columns: _Places, used: Options, name: str) -> Tensor:

@@ -101,7 +101,7 @@ class Scales:
 
     def unpaged(self, table: Tensor | None, joined: bool) -> Scales:
         """Modes 4 and 5 keep scales and offsets in pages, (blocks, size) and (blocks,
-        heads, size): as the modes 1 and 3, of all sequences behind one another if
+        heads, size): as the modes 1 and 3, of all sequences one after the other if
         `joined`."""
         changed: dict[str, Any] = {}
         for what in ("key", "value"):

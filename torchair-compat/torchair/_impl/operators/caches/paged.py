@@ -127,8 +127,8 @@ def _compressed(
     inside = (numbers >= at) & (numbers < at + cut)
     total = (values.to(torch.float32) * inside.unsqueeze(-1)).sum(1)
     mean = (total / cut.squeeze(1).clamp(min=1).unsqueeze(-1)).to(values.dtype)
-    behind = (numbers >= at + cut) & (cut > 0)
-    moved = torch.where(behind, numbers - cut + 1, numbers)
+    later = (numbers >= at + cut) & (cut > 0)
+    moved = torch.where(later, numbers - cut + 1, numbers)
     kept = (numbers < ends) & ~inside
     slots = torch.where(kept, slot + moved, -1).reshape(-1)
     of_means = torch.where(cut > 0, slot + at, -1).reshape(-1)

@@ -36,7 +36,7 @@ def npu_gather_pa_kv_cache(
     seq_lens      (b,): the rows of each; with `is_seq_lens_cumsum` (b + 1,): their sums,
                   from 0 on
     seq_offset    (b,): where each begins, rounded down to a page
-    key, value    (tokens, heads, dim): written. Rows behind all sequences stay; rows of
+    key, value    (tokens, heads, dim): written. Rows after all sequences stay; rows of
                   no block become zeros
 
     RuntimeError: another shape or dtype.

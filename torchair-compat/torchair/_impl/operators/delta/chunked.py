@@ -73,7 +73,7 @@ def npu_chunk_gated_delta_rule(
     at = (starts.unsqueeze(-1) + numbers).clamp(0, max(count - 1, 0))
 
     def padded(tensor: Tensor) -> Tensor:
-        """(b, heads, longest, ...) of the tokens (t, heads, ...), zeros behind them."""
+        """(b, heads, longest, ...) of the tokens (t, heads, ...), zeros after them."""
         rows = tensor.to(torch.float32)[at]
         shape = [*inside.shape] + [1] * (rows.dim() - 2)
         return torch.where(inside.reshape(shape), rows, 0.0).transpose(1, 2)
@@ -85,7 +85,7 @@ def npu_chunk_gated_delta_rule(
     parts = q, k, padded(value), padded(beta), padded(decay)
     out, state = _by_chunks(*parts, initial_state.to(torch.float32))
     rows = out.transpose(1, 2)
-    # Each token of a sequence has one place; what stands behind sequences goes nowhere.
+    # Each token of a sequence has one place; what stands after sequences goes nowhere.
     target = torch.where(inside, at, count).reshape(-1)
     result = rows.new_zeros(count + 1, heads, width)
     result = result.index_put((target,), rows.flatten(0, 1))[:count]

@@ -143,7 +143,7 @@ class _Tokens:
         current = state[block[first.clamp(0, max(count - 1, 0))]].to(torch.float32)
         result = torch.zeros_like(self.value, dtype=torch.float32)
         for step in range(steps):
-            # Behind its last token a sequence writes that token's values once more.
+            # After its last token a sequence writes that token's values once more.
             at = torch.minimum(starts + step, last)
             live = step < sizes
             current, out = self._step(current, at, live)

@@ -183,7 +183,7 @@ def npu_mla_prolog_v3(
 def npu_mla_prolog_v3_functional(
     *operands: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """npu_mla_prolog_v3 of copies of the caches, which are returned behind its results.
+    """npu_mla_prolog_v3 of copies of the caches, which are returned after its results.
     RuntimeError: as there."""
     given = _named((*_OPERANDS, "kv_cache", "kr_cache"), operands) | options
     given |= {name: given[name].clone() for name in ("kv_cache", "kr_cache")}

@@ -116,7 +116,7 @@ def npu_kv_rmsnorm_rope_cache_v2_functional(
     k_cache_dtype: Reserved[int | None] = None,
     ckv_cache_dtype: Reserved[int | None] = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """npu_kv_rmsnorm_rope_cache_v2 of copies of the caches, which are returned behind its
+    """npu_kv_rmsnorm_rope_cache_v2 of copies of the caches, which are returned after its
     results. RuntimeError: as there."""
     name = "npu_kv_rmsnorm_rope_cache_v2_functional"
     caches = k_cache.clone(), ckv_cache.clone()

@@ -110,7 +110,7 @@ def _of_heads(x: Tensor, cos: Tensor, sin: Tensor, rotary_mode: str) -> Tensor:
 
 @npu_operator
 def npu_interleave_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotates pairs of neighbours and puts the halves of the pairs behind each other,
+    """Rotates pairs of neighbours and puts the halves of the pairs after each other,
     computed in f32.
 
     x         (b, n, s, d) float, d even

@@ -286,8 +286,8 @@ def _rows_of_tensor(
     # In a graph the sizes are data: each group multiplies all rows and keeps its own.
     place = group_of_rows(sizes.cumsum(0), x.shape[0])
     if groups is not None:
-        behind = torch.full_like(groups[:1], len(products))
-        place = torch.cat([groups, behind])[place]
+        end = torch.full_like(groups[:1], len(products))
+        place = torch.cat([groups, end])[place]
     made = x.new_zeros(x.shape[0], products.columns(x), dtype=products.result)
     for number in range(len(products)):
         own = (place == number).unsqueeze(-1)

@@ -211,11 +211,11 @@ def _with_shared(
     check_dtype(shared, name, "shared_input", (torch.bfloat16,))
     check_shape(shared, name, "shared_input", (shared.shape[0], width))
     fits = 0 <= offset and offset + shared.shape[0] <= batch
-    text = f"shared_input of {shared.shape[0]} rows does not fit behind"
+    text = f"shared_input of {shared.shape[0]} rows does not fit after"
     check(fits, name, f"{text} shared_input_offset {offset} of {batch} rows")
-    behind = batch - offset - shared.shape[0]
+    rest = batch - offset - shared.shape[0]
     rows = shared.to(torch.float32) * weight
-    return result + torch.nn.functional.pad(rows, (0, 0, offset, behind))
+    return result + torch.nn.functional.pad(rows, (0, 0, offset, rest))
 
 
 @npu_operator

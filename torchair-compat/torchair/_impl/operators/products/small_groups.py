@@ -39,7 +39,7 @@ def widened(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """x and the weights in f32, times their scales. A scale of float8_e8m0fnu belongs to 32
     elements along k: (..., ceil(k / 64), 2), or (..., k / 32), of rows of x; the same with
-    n before or behind, of weights. f32 scales are (m,), and (n,) for each group."""
+    n before or after, of weights. f32 scales are (m,), and (n,) for each group."""
     check(
         not (scale and antiquant_scale),
         NAME,

@@ -134,7 +134,7 @@ E1M2 = SmallFloat(4, 2, 0, 0, 1.75)
 class HiFloat8:
     """Eight bits whose mantissa shrinks from three bits to one as the exponent grows.
 
-    Behind the sign a prefix says how many bits the exponent has: 11, 10, 01, 001, 0001 for
+    After the sign a prefix says how many bits the exponent has: 11, 10, 01, 001, 0001 for
     4, 3, 2, 1, 0. The first of these bits is the exponent's sign, and its magnitude has a
     leading one that is not stored. The prefix 0000 has three bits m: 2^(m - 23), or zero.
     """

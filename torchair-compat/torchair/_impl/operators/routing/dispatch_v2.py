@@ -96,7 +96,7 @@ def npu_moe_distribute_dispatch_v2(
                   a choice does; a token without any choice does not go to shared experts
     shared_expert_num  shared experts, each on as many of the first
                   shared_expert_rank_num ranks
-    zero_expert_num, copy_expert_num, const_expert_num  experts behind moe_expert_num, in
+    zero_expert_num, copy_expert_num, const_expert_num  experts after moe_expert_num, in
                   this order; their tokens stay where they are
     comm_alg      has no effect on this host
 

@@ -91,7 +91,7 @@ class ExpertRanks:
 
     def owners(self, expert_ids: Tensor, active: Tensor | None = None) -> Tensor:
         """For each choice (tokens, choices): rank * `local` + the expert's number there,
-        or `nobody` for an expert that no rank has. Behind them is a column for each
+        or `nobody` for an expert that no rank has. After them is a column for each
         shared expert. Choices that are not `active`, (tokens, choices) bool, go to
         nobody."""
         ids = expert_ids.to(torch.int64)
@@ -109,7 +109,7 @@ class ExpertRanks:
 
     def places(self, owners: Tensor) -> tuple[Tensor, Tensor]:
         """For each owner (choices,): its row in all blocks, which for nobody is the one
-        behind them, and how many equal owners come before it. Both are int64."""
+        after them, and how many equal owners come before it. Both are int64."""
         order = torch.sort(owners, stable=True).indices
         counts = self.counts(owners)
         starts = counts.cumsum(0) - counts
@@ -129,7 +129,7 @@ class ExpertRanks:
 
     def blocks(self, places: Tensor, values: Tensor) -> Tensor:
         """The blocks of all ranks, with each value at its place and zeros elsewhere. Values
-        behind the blocks are left out."""
+        after the blocks are left out."""
         end = self.world * self.block
         whole = values.new_zeros(end + 1, values.shape[1])
         return whole.index_put((places,), values)[:end]

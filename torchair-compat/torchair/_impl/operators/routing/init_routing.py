@@ -44,7 +44,7 @@ def npu_moe_init_routing_v2(
     x           (rows, h)
     expert_idx  (rows, k) int32
     active_num  how many rows are returned; -1 and 0: rows * k
-    active_expert_range  [first, end): rows of other experts are zeros, behind the
+    active_expert_range  [first, end): rows of other experts are zeros, after the
                          others
     drop_pad_mode  1: each expert has `expert_capacity` rows. Rows beyond are left out,
                    and zeros fill up

@@ -29,7 +29,7 @@ def checked_ranks(
     global_bs: int,
     special: int = 0,
 ) -> ExpertRanks:
-    """The ranks of a call. `special` experts, behind the others, are on no rank.
+    """The ranks of a call. `special` experts, after the others, are on no rank.
     RuntimeError: numbers that do not fit together, or a choice of no expert."""
     check_dtype(expert_ids, name, "expert_ids", (torch.int32,))
     check(expert_ids.dim() == 2, name, "expert_ids must have 2 dimensions")
@@ -180,7 +180,7 @@ def return_rows(
     zeros for copies that went to nobody. `rows` and `ends` are as `send_rows` orders
     them; int8 travel in `comm_quant_mode` 2."""
     taken, inside = ranks.received(ends.to(torch.int64))
-    # Rows that nobody sent go behind all blocks, where nobody reads them.
+    # Rows that nobody sent go after all blocks, where nobody reads them.
     end = ranks.world * ranks.block
     lines = torch.where(inside, taken, end)
     places, _ = ranks.places(owners.reshape(-1))

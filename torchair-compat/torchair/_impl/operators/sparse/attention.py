@@ -50,7 +50,7 @@ def npu_sparse_flash_attention(
     query           (b, s, n, d), or (t, n, d) in the layout TND: a float
     key, value      (b, s, 1, d), (t, 1, d), or (blocks, block_size, 1, d) in the layout
                     PA_BSND, with `block_table` (b, pages): query's dtype
-    query_rope, key_rope  behind the elements of query and of key
+    query_rope, key_rope  after the elements of query and of key
     sparse_indices  (b, s, 1, k) or (t, 1, k) int32: blocks of `sparse_block_size` keys;
                     -1 is none
     actual_seq_lengths_query, actual_seq_lengths_kv  (b,) lengths; ends in TND
@@ -154,7 +154,7 @@ def npu_kv_quant_sparse_flash_attention(
                 query's dtype, then an f32 scale for each `tile_size` of the d elements.
                 The values are the d elements without the rotary ones
     key_quant_mode, value_quant_mode  2: a scale for each tile
-    quant_scale_repo_mode  1: scales stand behind the elements
+    quant_scale_repo_mode  1: scales stand after the elements
 
     The other arguments are those of npu_sparse_flash_attention. Returns (..., n, d).
     RuntimeError: another shape, dtype, mode or length.

@@ -48,7 +48,7 @@ def npu_lightning_indexer(
                 being the same; 0: all keys
 
     Returns (b, s, 1, sparse_count) or (t, 1, sparse_count) int32, the largest score
-    first, -1 behind the keys that a token sees; and with `return_value` the scores in
+    first, -1 after the keys that a token sees; and with `return_value` the scores in
     query's dtype, minus infinity there, else an empty tensor. RuntimeError: another
     shape, dtype, mode or length.
     """
@@ -253,6 +253,6 @@ def _best(
     known = seen.gather(-1, top.indices)
     places = torch.where(known, columns.gather(-1, top.indices), -1).to(torch.int32)
     values = torch.where(known, top.values, -torch.inf)
-    behind = (0, count - most)
+    padding = (0, count - most)
     pad = torch.nn.functional.pad
-    return pad(places, behind, value=-1), pad(values, behind, value=-torch.inf)
+    return pad(places, padding, value=-1), pad(values, padding, value=-torch.inf)

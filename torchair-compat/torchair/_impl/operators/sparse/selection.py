@@ -31,7 +31,7 @@ def npu_gather_selection_kv_cache(
     *,
     selection_topk_block_size: int = 64,
 ) -> Tensor:
-    """Copies the keys that each token chose to pages of its own, one behind the other.
+    """Copies the keys that each token chose to pages of its own, one after the other.
 
     selection_topk_indices  (b, s, 1, k), or (b * s, 1, k): int32: blocks of
                    `selection_topk_block_size` keys; the first negative one ends the list,
@@ -44,7 +44,7 @@ def npu_gather_selection_kv_cache(
     selection_kv_cache, selection_k_rope  (blocks, size, width): written
     selection_kv_block_table  (b * s, pages) int32: the pages of each token
     selection_kv_block_status  (..., k + 1) int32, as the indices: written: the blocks that
-                   were copied, -1 behind them, and last the number of keys
+                   were copied, -1 after them, and last the number of keys
 
     Returns the number of keys of each token, (b * s,) int32. Tokens without keys keep
     their status. RuntimeError: another shape or dtype.

@@ -1,7 +1,7 @@
 """Where the rows of queries and of keys of sparse attention are.
 
 Queries come in the layouts BSND and TND, keys in these and in PA_BSND, pages of a cache.
-Behind the layouts, every row of a query has a sequence and a place in it."""
+After the layouts, every row of a query has a sequence and a place in it."""
 
 from __future__ import annotations
 
