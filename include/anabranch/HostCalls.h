@@ -87,6 +87,11 @@ public:
   /// returns null.
   virtual void *retain(void *handle);
 
+  /// Makes a contiguous tensor of the dtype and shape of `like`, for a result
+  /// whose size the program has just found. Only the thread that called
+  /// `Executable::run` asks. This default refuses.
+  virtual Expected<HostResult> make(const TensorView &like);
+
   /// A loop that takes long asks now and then, on the thread that called
   /// `Executable::run`, whether to go on. An error ends the call with it. This
   /// default lets loops go on.

@@ -27,7 +27,7 @@ extern "C" {
 
 /* Raise it whenever the meaning of anything in this header changes. A package
  * states the version that it was built for. The runtime refuses another one. */
-#define ANABRANCH_KERNEL_ABI_VERSION 4
+#define ANABRANCH_KERNEL_ABI_VERSION 5
 
 /* Every buffer that the runtime allocates, and the scratch memory, starts at a
  * multiple of this many bytes. Caller-owned tensors only have their natural

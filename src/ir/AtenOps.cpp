@@ -3,6 +3,7 @@
 
 #include "ir/Anabranch.h"
 #include "ir/ResultDims.h"
+#include "ir/RunSized.h"
 #include "ir/WritingCall.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -208,7 +209,9 @@ LogicalResult ByteDotOp::verify() {
 LogicalResult ExpectOp::verify() {
   auto dim = getSize().getDefiningOp<tensor::DimOp>();
   Value source = dim ? Value(dim.getSource()) : Value(getSize());
-  if (!isa<BlockArgument>(source) || (dim && !dim.getConstantIndex()))
+  bool isComputed = (*this)->hasAttr(checkMessageAttr);
+  if (!isComputed &&
+      (!isa<BlockArgument>(source) || (dim && !dim.getConstantIndex())))
     return emitOpError("takes a size of an argument");
   if (!getSame() == !getMin())
     return emitOpError("must name either another size or limits");

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.fx
 from torch._ops import OpOverload
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from .. import purity
 from ..collectives.operators import is_collective, is_wait, waiting
@@ -21,18 +22,23 @@ from ..marks.mark_order import Order, is_order, is_pass
 from . import auto_functionalized, effects, regions, shape_checks
 from .aliases import Aliases
 from .arguments import Arguments
+from .continuation import RunSizes, call_continuation, with_continuation
 from .description import Description, InputSource
 from .inputs import Inputs
 from .outputs import Outputs
 from .storages import reads_storage, replaced_arguments
 from .symbol_table import symbols_of
-from .symbols import DATA_DEPENDENT, Unsupported, is_number, number
+from .symbols import Unsupported, is_number, number, truth
 from .tensors import describe, dtype_name
 from .views import overlaps
 from .writing_calls import WritingCalls
 
 # Checks that PyTorch made while it traced. They compute nothing.
-ASSERTIONS = ("_assert_tensor_metadata", "sym_constrain_range", "_assert_scalar")
+ASSERTIONS = (
+    "_assert_tensor_metadata",
+    "sym_constrain_range",
+    "sym_constrain_range_for_size",
+)
 
 
 class GraphReader:
@@ -49,11 +55,13 @@ class GraphReader:
     ) -> None:
         """`standalone`: the caller makes no views, so every result is contiguous memory
         of its own. `within`: the graph is a region, one of these."""
-        self.module = module
+        self.module = with_continuation(module)
+        self.run_sizes = RunSizes(self.module.graph)
         self.name = name
         self.sources = sources
         self.order = order or Order()
         self.nodes: list[dict[str, Any]] = []
+        self.checks: list[dict[str, Any]] = []
         self.mutations: dict[str, str] = {}
         self.awaited: list[int] = []
         self.aliases = Aliases()
@@ -63,7 +71,12 @@ class GraphReader:
         self.arguments = Arguments()
         self.writing_calls = WritingCalls(self.inputs, self.arguments, self.nodes)
         self.outputs = Outputs(
-            self.inputs, self.arguments, self.nodes, self.aliases, standalone
+            self.inputs,
+            self.arguments,
+            self.nodes,
+            self.aliases,
+            standalone,
+            self.run_sizes,
         )
 
     def read(self) -> Description:
@@ -85,7 +98,7 @@ class GraphReader:
                 raise Unsupported(f"a node of the kind {node.op}")
         self.order.finish()
         inputs, outputs = self.inputs, self.outputs
-        others = (*outputs.entries, *self.nodes)
+        others = (*outputs.entries, *self.nodes, *self.checks)
         graph = {
             "version": 1,
             "name": self.name,
@@ -98,6 +111,8 @@ class GraphReader:
                 for target, value in self.mutations.items()
             ],
         }
+        if self.checks:
+            graph["checks"] = self.checks
         if self.regions.graphs and not self.is_region:
             graph["regions"] = self.regions.graphs
         return Description(
@@ -147,8 +162,6 @@ class GraphReader:
     def _call(self, node: torch.fx.Node) -> None:
         value = node.meta.get("val")
         target: Any = node.target
-        if node.meta.get("unbacked_bindings"):
-            raise Unsupported(DATA_DEPENDENT)
         if getattr(target, "__name__", "") == "getitem":
             self._item(node)
         elif auto_functionalized.is_writing(node):
@@ -157,12 +170,14 @@ class GraphReader:
             self._effect(node)
         elif is_number(value):
             self.arguments.set_reference(node, number(value))
-        elif target in regions.OPERATORS:
+        elif target in regions.OPERATORS or target is call_continuation:
             self._regions(node)
-        elif regions.only_chooses(node):
-            return  # the branch computes it
+        elif regions.only_chooses(node) or _is_condition(node):
+            return  # the branch or the check computes it
         elif not isinstance(target, OpOverload):
             raise Unsupported(f"{target} is no ATen operator")
+        elif target is torch.ops.aten._assert_scalar.default:
+            self._check(node)
         elif target._schema.name.partition("::")[2] in ASSERTIONS:
             return
         elif target is torch.ops.aten.copy_.default:
@@ -177,6 +192,20 @@ class GraphReader:
             self._operator(node, waiting(target), value)
         else:
             self._operator(node, target, value)
+
+    def _check(self, node: torch.fx.Node) -> None:
+        """Describes what the user asked of a number that the run decides. Dynamo's
+        guards check other numbers."""
+        condition, message = node.args
+        if not isinstance(condition, torch.fx.Node):
+            return
+        value = condition.meta["val"]
+        if not isinstance(value, torch.SymBool) or not free_unbacked_symbols(value):
+            return
+        text = str(message).partition(" on node ")[0]
+        self.checks.append(
+            {"expr": truth(value), "message": text, "loc": location(node)}
+        )
 
     def _regions(self, node: torch.fx.Node) -> None:
         """Describes a node that runs subgraphs."""
@@ -354,7 +383,20 @@ class GraphReader:
         # The description has an undefined tensor as an empty one; no operator can read
         # it.
         undefined = {"dtype": dtype_name(tensors[0].dtype), "shape": [0]}
-        return [undefined if item is None else describe(item) for item in values]
+        return [
+            undefined if item is None else self.run_sizes.describe(item)
+            for item in values
+        ]
+
+
+def _is_condition(node: torch.fx.Node) -> bool:
+    """Whether the node is a condition on sizes that checks alone read."""
+    if not isinstance(node.meta.get("val"), torch.SymBool | bool):
+        return False
+    return all(
+        user.target is torch.ops.aten._assert_scalar.default or _is_condition(user)
+        for user in node.users
+    )
 
 
 def _overlaps_itself(value: torch.Tensor) -> bool:

@@ -11,6 +11,7 @@ import torch.fx
 from ..location import location
 from .aliases import Aliases
 from .arguments import Arguments
+from .continuation import RunSizes
 from .description import OutputView
 from .inputs import Inputs
 from .symbols import Unsupported, integer
@@ -34,6 +35,7 @@ class Outputs:
         nodes: list[dict[str, Any]],
         aliases: Aliases,
         standalone: bool,
+        run_sizes: RunSizes,
     ) -> None:
         self.entries: list[dict[str, Any]] = []
         self.views: list[OutputView] = []
@@ -42,6 +44,7 @@ class Outputs:
         self._nodes = nodes
         self._aliases = aliases
         self._standalone = standalone
+        self._run_sizes = run_sizes
 
     def read(self, node: torch.fx.Node) -> None:
         """Reads the graph's output node."""
@@ -85,6 +88,8 @@ class Outputs:
             raise Unsupported(f"the output {node.name} is no tensor")
         if foreign_strides(value) is None or self._standalone:
             return reference
+        if self._run_sizes.is_unknown(value):
+            return reference  # the tensor that PyTorch made
         shape, strides = list(value.shape), list(value.stride())
         wide = [
             dim

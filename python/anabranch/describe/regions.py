@@ -16,10 +16,10 @@ import torch.fx
 
 from ..location import location
 from .arguments import Arguments
+from .continuation import GRAPH, RunSizes, call_continuation
 from .description import Description, InputSource
 from .inputs import Inputs
 from .symbols import Unsupported, integer, truth
-from .tensors import describe
 
 COND = torch.ops.higher_order.cond
 WHILE = torch.ops.higher_order.while_loop
@@ -41,6 +41,7 @@ class Reader(Protocol):
     """The reader of the graph around a region."""
 
     module: torch.fx.GraphModule
+    run_sizes: RunSizes
     regions: Regions
     arguments: Arguments
     inputs: Inputs
@@ -64,12 +65,17 @@ def describe_call(reader: Reader, node: torch.fx.Node) -> dict[str, Any]:
     if not all(isinstance(value, torch.Tensor) for value in values):
         raise Unsupported(f"{node.name} returns what is no tensor")
     call = _RegionCall(reader, node)
-    args = call.branch() if node.target is COND else call.loop()
+    if node.target is call_continuation:
+        op, args = "anabranch::call", call.continuation()
+    elif node.target is COND:
+        op, args = "anabranch::cond", call.branch()
+    else:
+        op, args = "anabranch::loop", call.loop()
     entry: dict[str, Any] = {
         "name": node.name,
-        "op": "anabranch::cond" if node.target is COND else "anabranch::loop",
+        "op": op,
         "args": args,
-        "results": [describe(value) for value in values],
+        "results": [reader.run_sizes.describe(value) for value in values],
         "loc": location(node),
     }
     if call.ordered:
@@ -111,6 +117,29 @@ class _RegionCall:
             "carried": self.reader.arguments.literal(carried),
             "scanned": self.reader.arguments.literal(scanned),
             "arguments": self._passed(operands, steady),
+        }
+
+    def continuation(self) -> dict[str, Any]:
+        operands = self.node.args
+        sources = self._steady(operands)
+        graph = self.node.meta[GRAPH]
+        region = self._describe(graph, sources)
+        inputs = graph.graph.find_nodes(op="placeholder")
+        passed = [
+            (operand, given.meta["val"])
+            for operand, given, source in zip(operands, inputs, sources)
+            if source.constant is None
+        ]
+        items = [
+            place
+            for place, (operand, value) in enumerate(passed)
+            if isinstance(_value(operand), torch.Tensor)
+            and not isinstance(value, torch.Tensor)
+        ]
+        return {
+            "region": region,
+            "arguments": self._passed(operands, sources),
+            "items": items,
         }
 
     def _trips(self, scanned: Sequence[Any]) -> dict[str, Any]:
@@ -160,11 +189,16 @@ class _RegionCall:
 
     def _region(self, body: Any, sources: Sequence[InputSource]) -> int:
         """Describes the subgraph that `body` names, and returns its number."""
+        subgraph = self.reader.module.get_submodule(str(body.target))
+        assert isinstance(subgraph, torch.fx.GraphModule)
+        return self._describe(subgraph, sources)
+
+    def _describe(
+        self, subgraph: torch.fx.GraphModule, sources: Sequence[InputSource]
+    ) -> int:
         regions, name = self.reader.regions, self.node.name
         number = len(regions.graphs)
         regions.graphs.append({})
-        subgraph = self.reader.module.get_submodule(str(body.target))
-        assert isinstance(subgraph, torch.fx.GraphModule)
         described = self.reader.read_region(subgraph, f"{name}_{number}", sources)
         graph = described.graph
         if graph["mutations"]:

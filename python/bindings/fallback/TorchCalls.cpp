@@ -116,6 +116,18 @@ void TorchCalls::releaseAll(std::vector<dlpack::ManagedTensor *> &tensors) {
   }
 }
 
+Expected<HostResult> TorchCalls::make(const TensorView &like) {
+  GilTaken gil;
+  const Torch &torch = Torch::get();
+  TensorView made = like;
+  PyObject *tensor = torch.allocate(made);
+  dlpack::ManagedTensor *managed = tensor ? torch.fromObject(tensor) : nullptr;
+  Py_XDECREF(tensor);
+  if (!managed)
+    return stashError();
+  return HostResult{managed, viewOf(managed->tensor, like.dtype)};
+}
+
 void TorchCalls::release(void *handle) {
   auto *tensor = static_cast<dlpack::ManagedTensor *>(handle);
   if (tensor && tensor->deleter)

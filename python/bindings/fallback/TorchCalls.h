@@ -34,6 +34,7 @@ public:
   Expected<void *> prepare(const char *op, const char *overload) override;
   Status call(const HostCall &call, HostResult *results) override;
   void release(void *handle) override;
+  Expected<HostResult> make(const TensorView &like) override;
   /// Runs Python's signal handlers. The error is the exception of one, such as
   /// KeyboardInterrupt.
   Status poll() override;

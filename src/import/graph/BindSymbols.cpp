@@ -179,7 +179,7 @@ Error Binder::run(json::Object &graph) {
       if (json::Object *object = input.getAsObject())
         if (Error error = bindInput(*object))
           return error;
-  for (StringRef key : {"nodes", "outputs"})
+  for (StringRef key : {"nodes", "outputs", "checks"})
     if (json::Value *value = graph.get(key))
       if (Error error = bindValue(*value))
         return error;

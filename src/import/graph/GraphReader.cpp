@@ -44,6 +44,7 @@ static OwningOpRef<ModuleOp> readGraph(const json::Object &graph,
   builder.setInsertionPointToEnd(entry);
   auto node = [&](const json::Object &item) { return nodes.read(item); };
   if (failed(inputs.define(graph, entry->getArguments())) ||
+      failed(inputs.readChecks(graph)) ||
       failed(in.objects(graph, "nodes", node)) || failed(outputs.read(graph)))
     return {};
   builder.create<func::ReturnOp>(in.loc, outputs.results);

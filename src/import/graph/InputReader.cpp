@@ -3,6 +3,7 @@
 
 #include "import/graph/InputReader.h"
 #include "ir/Anabranch.h"
+#include "ir/RunSized.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -210,6 +211,28 @@ LogicalResult InputReader::expectSizes(const json::Object &graph,
         return success();
       },
       /*required=*/false);
+}
+
+LogicalResult InputReader::readChecks(const json::Object &graph) {
+  auto read = [&](const json::Object &check) -> LogicalResult {
+    FailureOr<StringRef> message = in.text(check, "message");
+    const json::Value *condition = check.get("expr");
+    if (failed(message) || !condition)
+      return in.error() << "a check needs 'expr' and 'message'";
+    in.setLocation(check, "check");
+    OpFoldResult holds = values.sizes.build(*condition, in.builder, in.loc);
+    if (!holds)
+      return failure();
+    auto size = dyn_cast<Value>(holds);
+    if (!size)
+      return success();
+    auto one = in.builder.getI64IntegerAttr(1);
+    auto made =
+        in.builder.create<ir::ExpectOp>(in.loc, size, Value(), one, one);
+    made->setAttr(ir::checkMessageAttr, in.builder.getStringAttr(*message));
+    return success();
+  };
+  return in.objects(graph, "checks", read, /*required=*/false);
 }
 
 } // namespace importer

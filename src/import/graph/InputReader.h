@@ -24,6 +24,8 @@ public:
   /// insertion point.
   mlir::LogicalResult define(const llvm::json::Object &graph,
                              mlir::ValueRange arguments);
+  /// Has the program check what the user asked of its sizes.
+  mlir::LogicalResult readChecks(const llvm::json::Object &graph);
 
   llvm::SmallVector<mlir::Type> types;
   llvm::SmallVector<mlir::DictionaryAttr> attrs;

@@ -3,6 +3,7 @@
 
 #include "import/graph/NodeReader.h"
 #include "ir/Anabranch.h"
+#include "ir/RunSized.h"
 #include "ir/Scope.h"
 #include "ir/WritingCall.h"
 
@@ -216,6 +217,7 @@ NodeReader::readResults(const json::Object &node, OperationState &state,
   const json::Array *array = in.list(node, "results");
   if (!array)
     return failure();
+  SmallVector<int64_t> runSized;
   for (const json::Value &result : *array) {
     const json::Object *object = result.getAsObject();
     if (!object)
@@ -241,7 +243,12 @@ NodeReader::readResults(const json::Object &node, OperationState &state,
         return in.error() << "a size is negative: " << shape[dim];
     }
     state.addTypes(RankedTensorType::get(shape, type->getElementType()));
+    if (object->getBoolean("run_sized").value_or(false))
+      runSized.push_back(state.types.size() - 1);
   }
+  if (!runSized.empty())
+    state.addAttribute(ir::runSizedAttr,
+                       in.builder.getDenseI64ArrayAttr(runSized));
   return success();
 }
 

@@ -11,6 +11,7 @@
 #include "import/passes/Passes.h"
 #include "ir/Explain.h"
 #include "ir/PassBase.h"
+#include "ir/RunSized.h"
 #include "ir/Scope.h"
 #include "ir/WritingCall.h"
 
@@ -109,6 +110,8 @@ static LogicalResult lowerOrExplain(ir::AtenOp op) {
   };
   if (!ir::writtenOperands(op).empty())
     return explain("it writes its arguments");
+  if (op->hasAttr(ir::runSizedAttr))
+    return explain("the size of its result depends on data");
   const OpRow *row = OpTable::get().lookup(op.getCallee());
   if (!row)
     return explain("no lowering");

@@ -212,12 +212,15 @@ private:
     out << ")";
   }
 
-  /// "branch %1 ? region 1 : region 0 (%0, s2) -> (%3)"
+  /// "branch %1 ? region 1 : region 0 (%0, s2) -> (%3)", or "call region 0 (%0,
+  /// item %2) -> (%3)"
   void printBranch(const BranchT &branch) {
-    out << "branch ";
-    printArgument(*branch.predicate);
-    out << " ? region " << branch.regions[1] << " : region "
-        << branch.regions[0];
+    out << (branch.predicate ? "branch " : "call ");
+    if (branch.predicate) {
+      printArgument(*branch.predicate);
+      out << " ? region " << branch.regions[1] << " : ";
+    }
+    out << "region " << branch.regions[0];
     printList(" (", branch.arguments);
     printList(") -> (", branch.results);
     out << ")";
@@ -263,6 +266,9 @@ private:
       if (a.view)
         out << text(a.view->shape) << " strides " << text(a.view->strides)
             << " at " << text(a.view->offset);
+      break;
+    case ArgKind::Item:
+      out << "item %" << a.buffer;
       break;
     case ArgKind::Int:
     case ArgKind::Layout:

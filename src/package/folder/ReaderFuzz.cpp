@@ -82,7 +82,7 @@ testing::ProgramMaker everything() {
   m.wait(0, m.stream(3));
   CallT call;
   call.op = "aten::topk";
-  for (int kind = 0; kind <= static_cast<int>(ArgKind::MAX); ++kind) {
+  for (int kind = 0; kind < static_cast<int>(ArgKind::Item); ++kind) {
     auto argument = std::make_unique<ArgumentT>();
     argument->kind = static_cast<ArgKind>(kind);
     argument->buffer = a;

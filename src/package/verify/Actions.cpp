@@ -39,7 +39,7 @@ const StepKind *stepKindOf(const ActionUnion &action) {
 
 void forEachTensor(const ArgumentT &argument,
                    const std::function<void(int)> &visit) {
-  if (argument.kind == ArgKind::Tensor)
+  if (argument.kind == ArgKind::Tensor || argument.kind == ArgKind::Item)
     visit(argument.buffer);
   if (argument.kind == ArgKind::List)
     for (const auto &item : argument.items)
@@ -68,7 +68,8 @@ void forEachAccess(const LaunchT &launch, const AccessVisitor &visit) {
 
 static void forEachAccess(const BranchT &branch, const AccessVisitor &visit) {
   auto read = [&](int buffer) { visit(buffer, false); };
-  forEachTensor(*branch.predicate, read);
+  if (branch.predicate)
+    forEachTensor(*branch.predicate, read);
   for (const auto &argument : branch.arguments)
     forEachTensor(*argument, read);
   for (int result : branch.results)

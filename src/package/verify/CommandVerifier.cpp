@@ -62,6 +62,15 @@ void CommandVerifier::checkLaunch(const LaunchT &launch,
       checkRead(launch.buffers[i], where);
     else
       checkWrite(launch.buffers[i], where);
+  for (size_t i = 0; i < launch.buffers.size() && !failed(); ++i)
+    checkSized(launch.buffers[i], where);
+}
+
+/// Kernels and steps take memory in the layout that the program declares.
+void CommandVerifier::checkSized(int number, const std::string &where) {
+  for (const Size &size : program.buffers[number]->shape)
+    require(!isStatic(size) || size.value() >= 0, where,
+            "uses memory whose size only the run knows");
 }
 
 /// Checks the kernel's work: its terms refer to the launch's sizes.
@@ -195,6 +204,8 @@ void CommandVerifier::checkArgument(const ArgumentT &argument, int depth,
     refusals.checkSize(*argument.int_value, where);
     return require(!initializing && !isStatic(*argument.int_value), where,
                    "has a float of sizes that are known");
+  case ArgKind::Item:
+    return require(false, where, "passes an item of a tensor to an operator");
   case ArgKind::DType:
     return require(argument.dtype_value >= DType::MIN &&
                        argument.dtype_value <= DType::MAX,
@@ -242,8 +253,9 @@ void RegionCall::take(const std::vector<int> &buffers, bool sliced) {
   slicedResults.resize(results.size(), sliced);
 }
 
-/// Whether two types have one dtype, one rank, and the same static sizes. A
-/// slice of `whole` has all its dimensions but the first.
+/// Whether two types have one dtype, one rank, and the same static sizes; the
+/// run decides a size of -1. A slice of `whole` has all its dimensions but the
+/// first.
 static bool sameType(DType whole, const std::vector<Size> &wholeShape,
                      DType part, const std::vector<Size> &partShape,
                      bool isSliced) {
@@ -252,11 +264,25 @@ static bool sameType(DType whole, const std::vector<Size> &wholeShape,
     return false;
   for (size_t i = 0; i < partShape.size(); ++i) {
     const Size &size = wholeShape[i + skipped];
-    if (isStatic(size) && isStatic(partShape[i]) &&
-        size.value() != partShape[i].value())
+    if (isStatic(size) && isStatic(partShape[i]) && size.value() >= 0 &&
+        partShape[i].value() >= 0 && size.value() != partShape[i].value())
       return false;
   }
   return true;
+}
+
+/// Checks a tensor whose only element a region gets as an int.
+void CommandVerifier::checkItem(int number, const std::string &where) {
+  checkRead(number, where);
+  if (failed())
+    return;
+  const BufferT &buffer = *program.buffers[number];
+  bool isInteger = buffer.dtype >= DType::U8 && buffer.dtype <= DType::I64;
+  int64_t elements = 1;
+  for (const Size &size : buffer.shape)
+    elements = isStatic(size) ? elements * size.value() : 0;
+  require(isInteger && elements == 1, where,
+          "passes an item of what is not one integer");
 }
 
 /// Checks an argument of a region: an int for an int, a contiguous tensor for a
@@ -264,6 +290,8 @@ static bool sameType(DType whole, const std::vector<Size> &wholeShape,
 void CommandVerifier::checkPassed(const ArgumentT &argument,
                                   const InputT &input, bool isSliced,
                                   const std::string &where) {
+  if (argument.kind == ArgKind::Item && input.is_scalar)
+    return checkItem(argument.buffer, where);
   checkArgument(argument, 0, where);
   require(argument.kind == (input.is_scalar ? ArgKind::Int : ArgKind::Tensor),
           where, "passes a region an argument of another kind");
@@ -282,14 +310,18 @@ void CommandVerifier::checkResult(int result, const ProgramT &region,
                                   const OutputT &output, bool isSliced,
                                   const std::string &where) {
   checkWrite(result, where);
-  require(output.kind == OutputKind::Tensor, where,
-          "runs a region whose result is no memory of the program");
   if (failed())
     return;
   const BufferT &buffer = *program.buffers[result];
+  bool isMade = buffer.kind == BufferKind::External;
+  require(output.kind == OutputKind::Tensor ||
+              (isMade && output.kind == OutputKind::External),
+          where, "runs a region whose result is no memory of the program");
+  if (failed())
+    return;
+  calls |= isMade; // the host makes the memory
   const BufferT &made = *region.buffers[output.buffer];
-  require(buffer.kind != BufferKind::External &&
-              sameType(buffer.dtype, buffer.shape, made.dtype, made.shape,
+  require(sameType(buffer.dtype, buffer.shape, made.dtype, made.shape,
                        isSliced) &&
               buffer.strides.empty() && made.strides.empty(),
           where, "has a result of another type than its region");
@@ -315,6 +347,26 @@ void CommandVerifier::checkRegion(const RegionCall &call,
                 call.slicedResults[i], where);
 }
 
+/// Notes the results that a branch's regions make, once for all its regions.
+void CommandVerifier::noteMade(const std::vector<int> &results,
+                               const std::string &where) {
+  for (int result : results) {
+    if (program.buffers[result]->kind != BufferKind::External)
+      continue;
+    require(!produced[result], where,
+            "has a result whose memory is not its own");
+    produced[result] = true;
+  }
+}
+
+/// The trips of a loop write memory of the program.
+void CommandVerifier::checkPlaced(const std::vector<int> &results,
+                                  const std::string &where) {
+  for (int result : results)
+    require(program.buffers[result]->kind != BufferKind::External, where,
+            "loops into memory that is not the program's");
+}
+
 void CommandVerifier::checkPredicate(const ArgumentT &predicate,
                                      const std::string &where) {
   checkArgument(predicate, 0, where);
@@ -335,11 +387,12 @@ void CommandVerifier::checkFlag(int number, const std::string &where) {
 void CommandVerifier::checkBranch(const BranchT &branch,
                                   const std::string &where) {
   require(!initializing, where, "branches before any call");
-  require(branch.predicate && branch.regions.size() == 2, where,
+  require(branch.regions.size() == (branch.predicate ? 2 : 1), where,
           "is no choice between two regions");
   if (failed())
     return;
-  checkPredicate(*branch.predicate, where);
+  if (branch.predicate)
+    checkPredicate(*branch.predicate, where);
   for (int region : branch.regions) {
     RegionCall call(region);
     call.pass(branch.arguments);
@@ -347,6 +400,8 @@ void CommandVerifier::checkBranch(const BranchT &branch,
     if (!failed())
       checkRegion(call, where);
   }
+  if (!failed())
+    noteMade(branch.results, where);
 }
 
 /// Each trip gets what the trip before it made, in the results or in the spare
@@ -396,6 +451,9 @@ void CommandVerifier::checkLoop(const LoopT &loop, const std::string &where) {
   if (loop.trips)
     refusals.checkSize(*loop.trips, where);
   checkTrips(loop, where);
+  for (const std::vector<int> *made : {&loop.results, &loop.stacked})
+    if (!failed())
+      checkPlaced(*made, where);
   if (loop.condition >= 0 && !failed())
     checkCondition(loop, where);
 }
@@ -408,6 +466,8 @@ void CommandVerifier::checkStep(const StepKind &step, const ActionUnion &action,
                                 const std::string &where) {
   step.visit(action, [&](int buffer, bool writes) {
     writes ? checkWrite(buffer, where) : checkRead(buffer, where);
+    if (!failed())
+      checkSized(buffer, where);
   });
   if (failed())
     return;

@@ -60,6 +60,10 @@ private:
   void checkRegion(const RegionCall &call, const std::string &where);
   void checkPassed(const ArgumentT &argument, const InputT &input,
                    bool isSliced, const std::string &where);
+  void checkSized(int buffer, const std::string &where);
+  void checkItem(int buffer, const std::string &where);
+  void noteMade(const std::vector<int> &results, const std::string &where);
+  void checkPlaced(const std::vector<int> &results, const std::string &where);
   void checkResult(int result, const ProgramT &region, const OutputT &output,
                    bool isSliced, const std::string &where);
   void checkLaunch(const LaunchT &launch, const std::string &where);

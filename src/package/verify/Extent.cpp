@@ -39,7 +39,7 @@ std::optional<Extent> staticExtent(DType dtype, const std::vector<Size> &shape,
                                    const std::vector<Size> &strides) {
   std::vector<int64_t> sizes, steps;
   for (const Size &size : shape) {
-    if (size.slot() >= 0)
+    if (size.slot() >= 0 || size.value() < 0)
       return std::nullopt;
     sizes.push_back(size.value());
   }

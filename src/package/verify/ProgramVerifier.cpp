@@ -35,7 +35,8 @@ private:
   bool failed() const { return refusals.any(); }
 
   void checkType(DType dtype, const std::vector<Size> &shape,
-                 const std::vector<Size> &strides, const std::string &where);
+                 const std::vector<Size> &strides, const std::string &where,
+                 int64_t least = 0);
   void checkSlots();
   void checkInput(size_t number);
   void checkOutput(size_t number);
@@ -55,7 +56,7 @@ private:
 
 void ProgramVerifier::checkType(DType dtype, const std::vector<Size> &shape,
                                 const std::vector<Size> &strides,
-                                const std::string &where) {
+                                const std::string &where, int64_t least) {
   require(dtype >= DType::MIN && dtype <= DType::MAX, where,
           "has an unknown dtype");
   require(shape.size() <= rankLimit, where, "has too many dimensions");
@@ -64,7 +65,7 @@ void ProgramVerifier::checkType(DType dtype, const std::vector<Size> &shape,
   refusals.checkSizes(shape, where);
   refusals.checkSizes(strides, where);
   for (const Size &size : shape)
-    require(!isStatic(size) || size.value() >= 0, where,
+    require(!isStatic(size) || size.value() >= least, where,
             "has a negative dimension");
 }
 
@@ -178,7 +179,8 @@ void ProgramVerifier::checkInside(const std::optional<Extent> &part,
 void ProgramVerifier::checkBuffer(size_t number) {
   const BufferT &buffer = *p.buffers[number];
   std::string where = "buffer " + std::to_string(number);
-  checkType(buffer.dtype, buffer.shape, buffer.strides, where);
+  checkType(buffer.dtype, buffer.shape, buffer.strides, where,
+            buffer.kind == BufferKind::External ? -1 : 0);
   if (buffer.offset)
     refusals.checkSize(*buffer.offset, where);
   if (buffer.bytes) {
@@ -265,10 +267,14 @@ void ProgramVerifier::checkOrder(const Streams &streams) {
   for (CommandRef ref : *order) {
     const ActionUnion &action =
         streams[ref.stream]->commands[ref.command]->action;
-    forEachAccess(action, [&](int number, bool) {
-      if (!action.AsCall())
+    const BranchT *branch = action.AsBranch();
+    forEachAccess(action, [&](int number, bool writes) {
+      if (!action.AsCall() && !(branch && writes))
         use(number);
     });
+    if (branch)
+      for (int result : branch->results)
+        made[result] = true;
     if (const CallT *call = action.AsCall()) {
       for (const auto &argument : call->arguments)
         forEachTensor(*argument, use);
@@ -304,6 +310,13 @@ Status ProgramVerifier::run() {
     checkSlots();
   for (size_t i = 0; i < p.buffers.size() && !failed(); ++i)
     checkBuffer(i);
+  for (const auto &check : p.checks) {
+    require(check->condition && (check->location == -1 ||
+                                 within(check->location, p.locations)),
+            "a check", "has no condition, or no location");
+    if (!failed())
+      refusals.checkSize(*check->condition, "a check");
+  }
   for (size_t i = 0; i < p.outputs.size() && !failed(); ++i)
     checkOutput(i);
   for (const auto &kernel : p.kernels)

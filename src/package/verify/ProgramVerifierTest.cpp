@@ -451,6 +451,60 @@ TEST(VerifyProgram, SaysWhatIsWrongInABranch) {
   }
 }
 
+/// A call of a region, which gets the only element of `n` as the length of its
+/// result.
+ProgramMaker soundContinuation() {
+  ProgramMaker m, rest;
+  rest.scalar("n", 0);
+  rest.p.slots = 1;
+  rest.launch("iota", {}, {rest.output({slot(0)})}, slot(0));
+  int n = m.input("n", {fixed(1)}, package::DType::I64);
+  int made = m.external({fixed(-1)});
+  int region = m.region(std::move(rest));
+  BranchT &call = m.branch(n, {region}, {n}, {made});
+  call.predicate.reset();
+  call.arguments[0]->kind = ArgKind::Item;
+  m.otherOutput(OutputKind::External).buffer = made;
+  m.p.needs_libtorch = true;
+  return m;
+}
+
+const Case continuationCases[] = {
+    {"passes an item of what is not one integer",
+     [](ProgramT &p) { p.inputs[0]->shape = p.buffers[0]->shape = {fixed(2)}; }},
+    {"passes an item of what is not one integer",
+     [](ProgramT &p) {
+       p.inputs[0]->dtype = p.buffers[0]->dtype = package::DType::F32;
+     }},
+    {"passes an item of a tensor to an operator",
+     [](ProgramT &p) { p.regions[0]->inputs[0]->is_scalar = false; }},
+    {"has a result of another type than its region",
+     [](ProgramT &p) { p.buffers[1]->shape = {fixed(-1), fixed(2)}; }},
+    {"has a result whose memory is not its own",
+     [](ProgramT &p) {
+       ProgramT &rest = *p.regions[0];
+       rest.outputs.push_back(std::make_unique<OutputT>(*rest.outputs[0]));
+       branch(p).results.push_back(1);
+     }},
+    {"contradicts the commands", [](ProgramT &p) { p.needs_libtorch = false; }},
+    {"has a negative dimension",
+     [](ProgramT &p) { p.regions[0]->buffers[0]->shape = {fixed(-1)}; }},
+    {"has no condition",
+     [](ProgramT &p) { p.checks.push_back(std::make_unique<CheckT>()); }},
+};
+
+TEST(VerifyProgram, SaysWhatIsWrongInAContinuation) {
+  Status s = verifyProgram(soundContinuation().p);
+  EXPECT_TRUE(s.ok()) << s.message();
+  for (const Case &c : continuationCases) {
+    ProgramMaker m = soundContinuation();
+    c.spoil(m.p);
+    s = verifyProgram(m.p);
+    EXPECT_NE(s.message().find(c.reason), std::string::npos)
+        << "expected: " << c.reason << "\ngot: " << s.message();
+  }
+}
+
 /// A loop that carries one value, scans a tensor, and stacks another.
 ProgramMaker soundLoop() {
   ProgramMaker m, body;

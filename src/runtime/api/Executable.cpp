@@ -15,7 +15,13 @@ OutputAllocator::~OutputAllocator() = default;
 HostCalls::~HostCalls() = default;
 void *HostCalls::retain(void *) { return nullptr; }
 
+Expected<HostResult> HostCalls::make(const TensorView &) {
+  return Status(StatusCode::Unsupported,
+                "the host makes no tensors whose size the program finds");
+}
+
 Status HostCalls::poll() { return {}; }
+
 Executable::~Executable() = default;
 
 const char *version() { return ANABRANCH_VERSION; }

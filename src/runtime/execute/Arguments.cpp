@@ -92,6 +92,14 @@ Status checkLimits(const Plan &plan, const int64_t *slots) {
   return {};
 }
 
+/// Checks what the user asked of the sizes.
+Status checkConditions(const Plan &plan, const int64_t *slots) {
+  for (const CheckPlan &check : plan.checks)
+    if (valueOf(check.condition, slots) != 1)
+      return Status(StatusCode::InvalidArgument, check.message);
+  return {};
+}
+
 Status wrongStrides(const CallFrame &frame, size_t number,
                     const TensorView &got) {
   const InputPlan &want = frame.plan.inputs[number];
@@ -207,6 +215,8 @@ Status bindInputs(CallFrame &frame, const InputValue *values, size_t count) {
       return s;
     if (plan.sizesFunction)
       plan.sizesFunction(frame.slots.data());
+    if (Status s = checkConditions(plan, frame.slots.data()); !s.ok())
+      return s;
   }
   frame.alignedInputs.beginCall();
   for (size_t i = 0; i < count; ++i) {

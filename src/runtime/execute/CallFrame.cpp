@@ -75,6 +75,8 @@ Status CallFrame::checkSizes() const {
   if (plan.slots == 0)
     return {};
   for (const BufferPlan &b : plan.buffers) {
+    if (b.runSized)
+      continue;
     auto bytes = static_cast<int64_t>(itemSize(b.dtype));
     bool fits = true;
     for (const Size &size : b.shape) {
@@ -216,6 +218,12 @@ void *CallFrame::dataOf(int buffer) const {
 
 TensorView CallFrame::viewOf(int buffer) const {
   const BufferPlan &b = plan.buffers[buffer];
+  if (b.runSized) {
+    TensorView made = hostResults[buffer].host.tensor;
+    made.data = hostResults[buffer].data;
+    made.strides = nullptr;
+    return made;
+  }
   TensorView view;
   view.data = dataOf(buffer);
   view.shape = shapeOf(buffer);
@@ -223,6 +231,11 @@ TensorView CallFrame::viewOf(int buffer) const {
   view.rank = static_cast<int32_t>(b.shape.size());
   view.dtype = b.dtype;
   return view;
+}
+
+void CallFrame::keep(int buffer, const HostResult &made) {
+  hostResults[buffer].host = made;
+  hostResults[buffer].data = made.tensor.data;
 }
 
 TensorView CallFrame::viewOf(const ViewPlan &part) const {

@@ -49,6 +49,7 @@ public:
 
   void *dataOf(int buffer) const;
   TensorView viewOf(int buffer) const override;
+  void keep(int buffer, const HostResult &made) override;
   /// A view of a part of a buffer, for an argument of a call.
   TensorView viewOf(const ViewPlan &part) const;
   const int64_t *shapeOf(int buffer) const {

@@ -55,11 +55,50 @@ bool sameLayout(const TensorView &a, const int64_t *strides) {
   return same || empty;
 }
 
+bool isContiguous(const TensorView &tensor) {
+  std::vector<int64_t> strides(static_cast<size_t>(tensor.rank));
+  int64_t dense = 1;
+  for (int32_t i = tensor.rank; i-- > 0; dense *= tensor.shape[i])
+    strides[i] = dense;
+  return sameLayout(tensor, strides.data());
+}
+
+/// Binds a result whose size the run decides. Only calls, regions and the
+/// caller read it; a region gets it contiguous.
+Status bindRunSized(CallFrame &frame, const CallPlan &call, int buffer,
+                    const TensorView &got) {
+  const BufferPlan &b = frame.plan.buffers[buffer];
+  HostResults::Result &slot = frame.hostResults[buffer];
+  slot.data = got.data;
+  if (!b.readByKernels)
+    return {};
+  // The region checks the sizes.
+  if (got.rank != static_cast<int32_t>(b.shape.size()) || got.dtype != b.dtype)
+    return Status(StatusCode::Internal, call.op + " returned " + describe(got) +
+                                            ", of another dtype or rank than "
+                                            "the program expects");
+  if (isContiguous(got))
+    return {};
+  TensorView dense = got;
+  dense.strides = nullptr;
+  auto bytes = static_cast<int64_t>(itemSize(got.dtype));
+  for (int32_t i = 0; i < got.rank; ++i)
+    bytes *= got.shape[i];
+  slot.copy = std::make_unique<DeviceBuffer>(*frame.plan.device);
+  if (!slot.copy->reserve(static_cast<size_t>(bytes)))
+    return Status::outOfMemory();
+  slot.data = dense.data = slot.copy->get();
+  frame.plan.device->copy(got, dense);
+  return {};
+}
+
 Status bindResult(CallFrame &frame, const CallPlan &call, int buffer,
                   const HostResult &result) {
   const Device &device = *frame.plan.device;
   const BufferPlan &b = frame.plan.buffers[buffer];
   const TensorView &got = result.tensor;
+  if (b.runSized)
+    return bindRunSized(frame, call, buffer, got);
   TensorView want = frame.viewOf(buffer);
   HostResults::Result &slot = frame.hostResults[buffer];
   // If no kernel reads the result, its dtype and rank are not checked: other

@@ -104,7 +104,7 @@ runCall(CallFrame &frame, const Command &command, const trace::Call *call) {
                                frame.launches.labelOf(command.label));
 }
 
-[[gnu::noinline]] static Status runRegions(const CallFrame &frame,
+[[gnu::noinline]] static Status runRegions(CallFrame &frame,
                                            const Command &command,
                                            const trace::Call *call) {
   trace::OpenSlice slice(call, command.label);

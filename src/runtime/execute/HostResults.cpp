@@ -8,8 +8,9 @@
 namespace anabranch::runtime {
 
 HostResults::HostResults(const Plan &plan, const Commands &commands)
-    : host(plan.host), any(!commands.calls.empty()),
-      results(plan.buffers.size()) {
+    : host(plan.host), results(plan.buffers.size()) {
+  for (const BufferPlan &buffer : plan.buffers)
+    any |= buffer.kind == package::BufferKind::External;
   for (const CallPlan &call : commands.calls) {
     // Lists point into this array, so it must not be reallocated.
     arguments.push_back(call.arguments);

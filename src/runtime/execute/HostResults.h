@@ -32,6 +32,8 @@ public:
   Result &operator[](int buffer) { return results[buffer]; }
   const Result &operator[](int buffer) const { return results[buffer]; }
 
+  bool areAny() const { return any; }
+
   /// Releases all results that the caller did not get.
   void drop();
 
@@ -40,7 +42,7 @@ public:
 
 private:
   HostCalls *const host;
-  const bool any; ///< whether the program calls the host
+  bool any = false; ///< whether the host makes values of the program
   std::vector<Result> results;
 };
 

@@ -273,7 +273,7 @@ Status LoadedProgram::runIn(CallFrame &frame, const InputValue *inputs,
   Status s = execute(frame, workers(), call.orNull());
   if (s.ok())
     frame.alignedInputs.writeBack(inputs);
-  if (!plan.main.calls.empty()) {
+  if (frame.hostResults.areAny()) {
     if (s.ok())
       s = handOver(frame, outputs);
     frame.hostResults.drop();

@@ -56,6 +56,8 @@ void addBuffers(const Package &package, const ProgramT &program, Plan &plan) {
     b.dtype = static_cast<anabranch::DType>(buffer->dtype);
     b.shape = buffer->shape;
     b.strides = buffer->strides;
+    for (const Size &size : buffer->shape)
+      b.runSized |= size.slot() < 0 && size.value() < 0;
     // After `initialize` has run, the package may lack constants that only
     // `initialize` reads.
     if (b.kind == BufferKind::Constant)
@@ -83,6 +85,17 @@ void addDynamicRanges(const ProgramT &program, Plan &plan) {
     if (isNew)
       plan.dynamicRanges.push_back({offset, {}});
     plan.dynamicRanges[entry->second].bytes.push_back(bytes);
+  }
+}
+
+void addChecks(const ProgramT &program, Plan &plan) {
+  for (const auto &check : program.checks) {
+    std::string message = check->message;
+    if (check->location >= 0) {
+      const LocationT &place = *program.locations[check->location];
+      message += " (" + place.file + ":" + std::to_string(place.line) + ")";
+    }
+    plan.checks.push_back({*check->condition, std::move(message)});
   }
 }
 
@@ -130,6 +143,7 @@ Status buildPlan(const Package &package, const ProgramT &program,
   plan.records = program.records;
   addInputs(program, plan);
   plan.slotLimits = program.slot_limits;
+  addChecks(program, plan);
   addBuffers(package, program, plan);
   addDynamicRanges(program, plan);
   addOutputs(program, plan);

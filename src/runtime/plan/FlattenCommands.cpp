@@ -138,12 +138,13 @@ Status CommandsBuilder::addStep(const StepKind &kind,
 /// A region gets the tensors of other operators in the layout that the program
 /// declares.
 RegionArgument CommandsBuilder::regionArgument(const ArgumentT &argument) {
-  if (argument.kind != ArgKind::Tensor)
+  bool isItem = argument.kind == ArgKind::Item;
+  if (argument.kind != ArgKind::Tensor && !isItem)
     return {-1, *argument.int_value};
   needView(argument.buffer);
   BufferPlan &buffer = plan.buffers[argument.buffer];
   buffer.readByKernels |= buffer.kind == BufferKind::External;
-  return {argument.buffer, Size()};
+  return {argument.buffer, Size(), isItem};
 }
 
 std::vector<RegionArgument> CommandsBuilder::regionArguments(
@@ -157,8 +158,10 @@ std::vector<RegionArgument> CommandsBuilder::regionArguments(
 
 void CommandsBuilder::addBranch(const BranchT &branch) {
   BranchPlan b;
-  b.predicate = regionArgument(*branch.predicate);
-  std::copy_n(branch.regions.begin(), 2, b.regions);
+  if (branch.predicate)
+    b.predicate = regionArgument(*branch.predicate);
+  b.regions[0] = branch.regions.front();
+  b.regions[1] = branch.regions.back();
   b.arguments = regionArguments(branch.arguments);
   b.results = branch.results;
   needViews(b.results);

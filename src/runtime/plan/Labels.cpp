@@ -32,7 +32,7 @@ void addArguments(const ProgramT &program,
                   const std::vector<std::unique_ptr<ArgumentT>> &arguments,
                   trace::Label &label) {
   for (const auto &argument : arguments) {
-    if (argument->kind == ArgKind::Tensor)
+    if (argument->kind == ArgKind::Tensor || argument->kind == ArgKind::Item)
       addOperand(program, argument->buffer, false, label);
     addArguments(program, argument->items, label);
   }
@@ -78,8 +78,8 @@ void describeCall(const ProgramT &program, const CallT &call,
 void describeBranch(const ProgramT &program, const BranchT &branch,
                     trace::Label &label) {
   label.kind = "branch";
-  label.name = "cond";
-  if (branch.predicate->kind == ArgKind::Tensor)
+  label.name = branch.predicate ? "cond" : "call";
+  if (branch.predicate && branch.predicate->kind == ArgKind::Tensor)
     addOperand(program, branch.predicate->buffer, false, label);
   addArguments(program, branch.arguments, label);
   for (int result : branch.results)

@@ -47,12 +47,21 @@ struct BufferPlan {
   int view = -1;
   /// For External buffers: kernels or steps read it, in the layout above.
   bool readByKernels = false;
+  /// For External buffers: the run decides a size. A region reads it, as a
+  /// contiguous tensor of any size.
+  bool runSized = false;
 };
 
 /// A range of the arena whose offset or size is known only at run time.
 struct DynamicRange {
   Size offset;
   std::vector<Size> bytes; ///< of the buffers at this offset
+};
+
+/// What the user asked of a size.
+struct CheckPlan {
+  Size condition; ///< one, or the call fails
+  std::string message;
 };
 
 struct OutputPlan {
@@ -114,9 +123,10 @@ constexpr size_t mostStepTensors = 8;
 struct RegionArgument {
   int buffer = -1; ///< -1: an int
   Size size;
+  bool isItem = false; ///< the int that is the buffer's only element
 };
 
-/// A choice between two regions of the program.
+/// A choice between two regions of the program, or a call of one.
 struct BranchPlan {
   RegionArgument predicate;
   int regions[2] = {-1, -1}; ///< where it is false, where it is true
@@ -197,6 +207,7 @@ struct Plan {
   int slots = 0;
   std::vector<package::SlotSource> slotSources;
   std::vector<package::SlotLimit> slotLimits;
+  std::vector<CheckPlan> checks;
   anabranch_sizes_fn sizesFunction = nullptr;
   std::vector<InputPlan> inputs;
   std::vector<int> mutatedInputs; ///< their numbers

@@ -14,7 +14,7 @@ struct RegionCaller {
   const Plan &plan;
   const Commands &commands;
   const int64_t *slots; ///< the size table
-  const BufferViews &buffers;
+  BufferViews &buffers;
 
   /// The bool in a buffer. A device that computes nothing leaves the memory as
   /// it was, so there it is false.
@@ -22,6 +22,9 @@ struct RegionCaller {
     return plan.device->computes() &&
            *static_cast<const bool *>(buffers.viewOf(buffer).data);
   }
+
+  /// The integer in a buffer; zero on a device that computes nothing.
+  int64_t itemOf(int buffer) const;
 };
 
 } // namespace anabranch::runtime

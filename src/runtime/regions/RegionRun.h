@@ -19,7 +19,7 @@ public:
 
   void pass(const TensorView &tensor);
   void pass(const std::vector<RegionArgument> &arguments);
-  void take(const TensorView &memory) { results.push_back(memory); }
+  void take(const TensorView &memory) { results.push_back({memory, -1, {}}); }
   void take(const std::vector<int> &buffers);
 
   /// Runs the region. The object may then collect for the next run.
@@ -28,11 +28,21 @@ public:
   Status allocate(OutputValue *outputs, size_t count) override;
 
 private:
+  /// A result: memory of the caller's program, or of the host once its size is
+  /// known.
+  struct Result {
+    TensorView memory;
+    int madeFor; ///< an External buffer; -1: none
+    HostResult made;
+  };
+
   void pass(const RegionArgument &argument);
+  Status make(Result &result, TensorView &like);
+  void keepMade(bool succeeded);
 
   const RegionCaller &caller;
   std::vector<InputValue> inputs;
-  std::vector<TensorView> results;
+  std::vector<Result> results;
   std::vector<OutputValue> outputs;
 };
 

@@ -17,7 +17,9 @@ Status runBranch(const RegionCaller &caller, int number) {
   RegionRun region(caller);
   region.pass(branch.arguments);
   region.take(branch.results);
-  return region.run(branch.regions[holds(caller, branch.predicate) ? 1 : 0]);
+  bool isChoice = branch.regions[0] != branch.regions[1];
+  return region.run(
+      branch.regions[isChoice && holds(caller, branch.predicate) ? 1 : 0]);
 }
 
 } // namespace anabranch::runtime

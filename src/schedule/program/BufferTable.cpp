@@ -3,6 +3,7 @@
 
 #include "schedule/program/BufferTable.h"
 
+#include "ir/RunSized.h"
 #include "ir/Sizes.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/fusion/OpKinds.h"
@@ -39,7 +40,12 @@ ArrayAttr BufferTable::shapeOf(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
   auto argument = dyn_cast<BlockArgument>(value);
   SmallVector<Attribute> shape;
+  bool isRunSized = ir::isRunSized(value);
   for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+    if (isRunSized && type.getDimSize(dim) == 0) {
+      shape.push_back(sizes.literal(-1));
+      continue;
+    }
     Attribute size =
         argument ? sizes.dimOf(argument, dim)
                  : sizes.get(ir::sizeOf(arith, value.getLoc(), value, dim));
@@ -53,6 +59,8 @@ ArrayAttr BufferTable::shapeOf(Value value) {
 /// holes.
 Attribute BufferTable::bytesOf(StringRef dtype, ArrayAttr shape,
                                ArrayAttr strides) {
+  if (llvm::is_contained(shape, sizes.literal(-1)))
+    return sizes.literal(0); // the run decides
   if (strides) {
     Attribute one = sizes.literal(1), elements = one;
     for (auto [size, stride] : llvm::zip(shape, strides)) {

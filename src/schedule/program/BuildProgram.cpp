@@ -7,6 +7,7 @@
 // order of @main. PlanMemory later gives buffers their places in the arena.
 
 #include "ir/PassBase.h"
+#include "ir/RunSized.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/program/CommandBuilder.h"
 #include "schedule/program/Passes.h"
@@ -90,10 +91,13 @@ void ProgramBuilder::buildInputs() {
     if (!constantName(main, argument.getArgNumber()))
       buildInput(argument);
   for (auto expect : main.getOps<ir::ExpectOp>())
-    if (!expect.getSame())
-      b.create<ir::LimitOp>(expect.getLoc(), sizes.get(expect.getSize()),
-                            expect.getMin().value_or(0),
-                            expect.getMax().value_or(INT64_MAX));
+    if (!expect.getSame()) {
+      auto limit = b.create<ir::LimitOp>(
+          expect.getLoc(), sizes.get(expect.getSize()),
+          expect.getMin().value_or(0), expect.getMax().value_or(INT64_MAX));
+      if (Attribute message = expect->getAttr(ir::checkMessageAttr))
+        limit->setAttr(ir::checkMessageAttr, message);
+    }
 }
 
 //===----------------------------------------------------------------------===//

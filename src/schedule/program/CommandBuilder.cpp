@@ -3,6 +3,7 @@
 
 #include "schedule/program/CommandBuilder.h"
 
+#include "ir/RunSized.h"
 #include "ir/Scope.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/fusion/OpKinds.h"
@@ -232,12 +233,14 @@ SmallVector<int64_t> CommandBuilder::placeReturned(ir::AtenOp call) {
   SmallVector<int64_t> wanted;
   for (OpResult result : ir::returnedValues(call)) {
     // PyTorch may leave a result without readers undefined, such as a
-    // gradient. A region writes all its results, into the program's memory.
+    // gradient. A region writes all its results, into the program's memory if
+    // their sizes are known.
     if (result.use_empty() && !isRegion) {
       wanted.push_back(-1);
       continue;
     }
-    buffers.place(result, isRegion ? "arena" : "external");
+    buffers.place(result, isRegion && !ir::isRunSized(result) ? "arena"
+                                                              : "external");
     wanted.push_back(writes.size());
     writes.push_back(buffers.of(result));
   }

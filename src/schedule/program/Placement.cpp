@@ -4,6 +4,7 @@
 #include "schedule/program/Placement.h"
 
 #include "ir/Explain.h"
+#include "ir/RunSized.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/fusion/OpKinds.h"
 #include "schedule/program/InPlace.h"
@@ -40,8 +41,11 @@ static ir::DispatchOp runDispatchOf(Value value) {
 /// Whether the program returns the tensor that a call made, without a copy. An
 /// output with strides is a copy instead. Many operators give their result the
 /// strides of an operand, and the program passes contiguous operands where
-/// PyTorch's are often views. Regions write into the memory of their program.
+/// PyTorch's are often views. Regions write into the memory of their program,
+/// except what has a size that only the run knows.
 static bool isHandedOver(func::FuncOp main, unsigned number, Value value) {
+  if (ir::isRunSized(value))
+    return true;
   if (isInRegion(main) || isRegionCall(value.getDefiningOp()))
     return false;
   return value.getDefiningOp<ir::AtenOp>() && ir::memoryNumber(value) < 0 &&

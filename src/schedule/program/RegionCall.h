@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A region is a module of its own, with a function @main, until the modules of
-// a graph become programs of one package. `anabranch.aten "anabranch::cond"`
-// and `anabranch.aten "anabranch::loop"` name the regions that they run by
-// number.
+// a graph become programs of one package. `anabranch.aten "anabranch::cond"`,
+// `anabranch.aten "anabranch::loop"` and `anabranch.aten "anabranch::call"` name
+// the regions that they run by number.
 
 #ifndef ANABRANCH_SCHEDULE_PROGRAM_REGIONCALL_H
 #define ANABRANCH_SCHEDULE_PROGRAM_REGIONCALL_H
@@ -17,6 +17,10 @@ namespace schedule {
 /// `predicate`, `regions` (where it is false, where it is true), `arguments`.
 constexpr llvm::StringLiteral branchCallee = "anabranch::cond";
 
+/// `region`, `arguments`, `items`: the numbers of arguments that are ints in the
+/// memory of a tensor.
+constexpr llvm::StringLiteral callCallee = "anabranch::call";
+
 /// `condition` (a region, or none), `trips` (a size, or none), `body`,
 /// `carried`, `scanned`, `arguments`. Results: the carried values, then those
 /// that trips stack.
@@ -28,7 +32,8 @@ constexpr llvm::StringLiteral regionAttr = "anabranch.region";
 inline bool isRegionCall(mlir::Operation *op) {
   auto call = llvm::dyn_cast_or_null<ir::AtenOp>(op);
   return call &&
-         (call.getCallee() == branchCallee || call.getCallee() == loopCallee);
+         (call.getCallee() == branchCallee || call.getCallee() == loopCallee ||
+          call.getCallee() == callCallee);
 }
 
 /// Whether the operation is in the module of a region.

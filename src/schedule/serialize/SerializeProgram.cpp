@@ -6,6 +6,7 @@
 #include "anabranch/KernelABI.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
+#include "ir/RunSized.h"
 #include "ir/WritingCall.h"
 #include "schedule/cost/Work.h"
 #include "schedule/fusion/Layouts.h"
@@ -86,12 +87,8 @@ private:
   LogicalResult add(Operation &child) {
     if (auto input = dyn_cast<ir::InputOp>(child))
       return addInput(input);
-    if (auto limit = dyn_cast<ir::LimitOp>(child)) {
-      result.slot_limits.emplace_back(
-          cast<ir::SlotAttr>(limit.getSlot()).getIndex(), limit.getMin(),
-          limit.getMax());
-      return success();
-    }
+    if (auto limit = dyn_cast<ir::LimitOp>(child))
+      return addLimit(limit);
     if (auto buffer = dyn_cast<ir::BufferOp>(child))
       return addBuffer(buffer);
     if (auto stream = dyn_cast<ir::StreamOp>(child))
@@ -127,6 +124,22 @@ private:
     for (int64_t dim : input.getDefines())
       result.slot_sources.emplace_back(made->shape[dim].slot(), number, dim);
     result.inputs.push_back(std::move(made));
+    return success();
+  }
+
+  LogicalResult addLimit(ir::LimitOp limit) {
+    auto message = limit->getAttrOfType<StringAttr>(ir::checkMessageAttr);
+    if (!message) {
+      result.slot_limits.emplace_back(
+          cast<ir::SlotAttr>(limit.getSlot()).getIndex(), limit.getMin(),
+          limit.getMax());
+      return success();
+    }
+    auto check = std::make_unique<package::CheckT>();
+    check->condition = toSizePtr(limit.getSlot());
+    check->message = message.getValue().str();
+    check->location = locationOf(limit.getLoc());
+    result.checks.push_back(std::move(check));
     return success();
   }
 
@@ -188,7 +201,8 @@ private:
     } else if (auto super = dyn_cast<ir::SuperOp>(command)) {
       action.Set(makeSuper(super));
     } else if (auto call = dyn_cast<ir::CallOp>(command);
-               call && call.getCallee() == branchCallee) {
+               call && (call.getCallee() == branchCallee ||
+                        call.getCallee() == callCallee)) {
       package::BranchT made;
       if (failed(makeBranch(call, made)))
         return failure();
@@ -315,14 +329,23 @@ private:
     package::CallT given;
     if (failed(makeCall(call, given)))
       return failure();
-    made.predicate =
-        std::make_unique<package::ArgumentT>(takeArgument(given, "predicate"));
     made.arguments = takeArgument(given, "arguments").items;
-    package::ArgumentT regions = takeArgument(given, "regions");
-    for (const auto &region : regions.items)
-      made.regions.push_back(regionIn(*region));
+    if (call.getCallee() == callCallee) {
+      made.regions.push_back(regionIn(takeArgument(given, "region")));
+      for (const auto &item : takeArgument(given, "items").items)
+        made.arguments[item->int_value->value()]->kind = package::ArgKind::Item;
+    } else {
+      made.predicate = std::make_unique<package::ArgumentT>(
+          takeArgument(given, "predicate"));
+      for (const auto &region : takeArgument(given, "regions").items)
+        made.regions.push_back(regionIn(*region));
+    }
     made.results = std::move(given.results);
     made.ordered = given.ordered;
+    // The host makes results whose sizes the run decides.
+    for (int buffer : made.results)
+      result.needs_libtorch |=
+          result.buffers[buffer]->kind == package::BufferKind::External;
     return success();
   }
 

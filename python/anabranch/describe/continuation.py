@@ -1,0 +1,219 @@
+"""Moves what follows a size that the run decides into a region, which the program calls
+once the size is known.
+
+The results of nonzero, of a selection by a mask and of `.item()` have sizes, or are
+numbers, that depend on data. The program around them has no symbols for these. Nodes that
+read such a value, and nodes that read these nodes, form the continuation. It takes the
+values as inputs, so in it the sizes are symbols like any other. A continuation may need a
+continuation of its own. docs/design/regions.md."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+import torch.fx
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from .. import purity
+from ..marks.mark_order import is_order
+from .symbols import DATA_DEPENDENT, Unsupported, integer
+from .tensors import describe, foreign_strides
+
+# The key in the `meta` of the node that calls a continuation: its graph.
+GRAPH = "anabranch_continuation"
+
+_ITEM = torch.ops.aten._local_scalar_dense.default
+
+
+def call_continuation(*operands: Any) -> Any:
+    """Stands for the call of a continuation in a graph that is about to be described."""
+    raise AssertionError("a continuation has a description")
+
+
+class RunSizes:
+    """Which sizes of a graph only the run knows: those with a symbol that is neither
+    Dynamo's nor an input's."""
+
+    def __init__(self, graph: torch.fx.Graph) -> None:
+        inputs = graph.find_nodes(op="placeholder")
+        self._known = set().union(*(_unbacked(node) for node in inputs))
+
+    def is_unknown(self, size: Any) -> bool:
+        return bool(free_unbacked_symbols(size) - self._known)
+
+    def describe(self, value: torch.Tensor) -> dict[str, Any]:
+        """A result of this type, with a zero for each size that only the run knows."""
+        if not self.is_unknown(value):
+            return describe(value)
+        shape = [0 if self.is_unknown(n) else integer(n) for n in value.shape]
+        return describe(value) | {"shape": shape, "run_sized": True}
+
+
+def with_continuation(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A graph that calls its continuation; the same graph if it needs none."""
+    bound = [n for n in module.graph.nodes if n.meta.get("unbacked_bindings")]
+    if not bound:
+        return module
+    if any(is_order(node.target) for node in module.graph.nodes):
+        raise Unsupported(f"{DATA_DEPENDENT}, in a graph with waits or events")
+    return _Cut(module).outer()
+
+
+class _Cut:
+    """The parts of a graph: what runs first, and the continuation."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        self.module = module
+        self.sizes = RunSizes(module.graph)
+        self.handles: set[Node] = set()  # tensors with sizes that only the run knows
+        self.items: dict[Node, Node] = {}  # numbers, and the tensors that hold them
+        self.late: dict[Node, None] = {}
+        for node in module.graph.nodes:
+            self._take(node)
+
+    def _take(self, node: Node) -> None:
+        if node.op != "call_function" or _writes_input(node):
+            return
+        if node.target is operator.getitem and node.args[0] not in self.late:
+            self._note(node)
+        elif self._depends(node) or self._must_follow(node):
+            self.late[node] = None
+        elif node.target is _ITEM and isinstance(node.meta["val"], torch.SymInt):
+            self.items[node] = node.all_input_nodes[0]
+        elif node.meta.get("unbacked_bindings"):
+            if not isinstance(node.target, torch._ops.OpOverload):
+                raise Unsupported(DATA_DEPENDENT)
+            self._note(node)
+
+    def _note(self, node: Node) -> None:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and self.sizes.is_unknown(value):
+            self.handles.add(node)
+        elif isinstance(value, torch.SymFloat | torch.SymBool | torch.SymInt):
+            raise Unsupported(f"{DATA_DEPENDENT}: {node.name} is a number")
+
+    def _depends(self, node: Node) -> bool:
+        return any(
+            source in self.late or source in self.handles or source in self.items
+            for source in node.all_input_nodes
+        )
+
+    def _must_follow(self, node: Node) -> bool:
+        """Whether the node keeps its place after others that draw random numbers or
+        have effects."""
+        return not _is_pure(node) and any(not _is_pure(late) for late in self.late)
+
+    # The graph around the continuation
+
+    def outer(self) -> torch.fx.GraphModule:
+        graph = torch.fx.Graph()
+        made: dict[Node, Node] = {}
+        last = []
+        for node in self.module.graph.nodes:
+            if node in self.late or node in self.items:
+                continue
+            if node.op == "output" or _writes_input(node):
+                last.append(node)
+            else:
+                made[node] = graph.node_copy(node, made.__getitem__)
+        results = self._results(last)
+        if results:
+            self._call(graph, made, results)
+        for node in last:
+            for source in node.all_input_nodes:
+                if source not in made:
+                    raise Unsupported(f"{DATA_DEPENDENT}, and the graph returns it")
+            made[node] = graph.node_copy(node, made.__getitem__)
+        return torch.fx.GraphModule(self.module, graph)
+
+    def _results(self, last: Iterable[Node]) -> list[Node]:
+        read = dict.fromkeys(source for node in last for source in node.all_input_nodes)
+        results = [node for node in read if node in self.late]
+        for node in results:
+            value = node.meta.get("val")
+            if not isinstance(value, torch.Tensor):
+                raise Unsupported(f"{DATA_DEPENDENT}, and the graph returns a number")
+            if self.sizes.is_unknown(value) and foreign_strides(value) is not None:
+                raise Unsupported(f"{DATA_DEPENDENT}, and so do strides of a result")
+        return results
+
+    def _call(
+        self, graph: torch.fx.Graph, made: dict[Node, Node], results: list[Node]
+    ) -> None:
+        inside = torch.fx.Graph()
+        moved: dict[Node, Node] = {}
+        given = [n for node in self.late for n in node.all_input_nodes]
+        operands: list[Any] = []
+        for node in dict.fromkeys(n for n in given if n not in self.late):
+            moved[node] = inside.placeholder(node.name)
+            moved[node].meta["val"] = node.meta["val"]
+            operands.append(made[self.items.get(node, node)])
+        for symbol in self._missing(moved):
+            inside.placeholder(f"size_{symbol}").meta["val"] = symbol
+            operands.append(symbol)
+        for node in self.late:
+            moved[node] = inside.node_copy(node, moved.__getitem__)
+        end = inside.output(tuple(moved[node] for node in results))
+        end.meta["val"] = tuple(node.meta["val"] for node in results)
+        call = graph.call_function(call_continuation, tuple(operands))
+        call.meta |= {
+            "val": end.meta["val"],
+            GRAPH: torch.fx.GraphModule(self.module, inside),
+            "stack_trace": next(iter(self.late)).meta.get("stack_trace"),
+        }
+        for place, node in enumerate(results):
+            made[node] = graph.call_function(operator.getitem, (call, place))
+            made[node].meta = dict(node.meta)
+
+    def _missing(self, moved: dict[Node, Node]) -> list[torch.SymInt]:
+        """The sizes that the continuation uses, and that no input is or has."""
+        needed: dict[str, torch.SymInt] = {}
+        for node in (*self.late, *moved):
+            for number in _numbers_of(node.meta.get("val")):
+                for symbol in number.node.expr.free_symbols:
+                    env = number.node.shape_env
+                    needed[symbol.name] = env.create_symintnode(symbol, hint=None)
+        for node in moved:
+            value = node.meta["val"]
+            for size in value.shape if isinstance(value, torch.Tensor) else [value]:
+                if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                    needed.pop(size.node.expr.name, None)
+        unknown = [name for name, n in needed.items() if self.sizes.is_unknown(n)]
+        for name in unknown:
+            # The symbol of a result in the continuation, which defines it.
+            del needed[name]
+        return [needed[name] for name in sorted(needed)]
+
+
+def _writes_input(node: Node) -> bool:
+    return node.target is torch.ops.aten.copy_.default
+
+
+def _is_pure(node: Node) -> bool:
+    target: Any = node.target
+    return not isinstance(target, torch._ops.OpOverload) or (
+        target.namespace in purity.NAMESPACES
+        and torch.Tag.nondeterministic_seeded not in target.tags
+    )
+
+
+def _unbacked(node: Node) -> set[Any]:
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor | torch.SymInt):
+        return set(free_unbacked_symbols(value))
+    return set()
+
+
+def _numbers_of(value: Any) -> Iterator[torch.SymInt]:
+    """The symbolic integers in the sizes of a value."""
+    if isinstance(value, torch.SymInt):
+        yield value
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _numbers_of(item)
+    elif isinstance(value, torch.Tensor):
+        yield from (size for size in value.shape if isinstance(size, torch.SymInt))
