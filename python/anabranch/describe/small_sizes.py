@@ -12,7 +12,9 @@ from typing import Any
 import torch
 import torch.fx
 
+from . import auto_functionalized
 from .symbol_table import SMALLEST_SYMBOLIC
+from .symbols import Unsupported
 
 # Operators that treat all sizes alike. Their results have the sizes of the operands, or
 # sums and products of them.
@@ -66,6 +68,8 @@ def exception(module: torch.fx.GraphModule) -> torch.fx.Node | None:
 
 
 def _is_alike(node: torch.fx.Node) -> bool:
+    if auto_functionalized.is_writing(node):
+        return _writes_alike(node)
     if isinstance(node.target, torch._ops.HigherOrderOperator):
         return False  # its subgraphs may look at sizes
     operands = [n.meta.get("val") for n in node.all_input_nodes]
@@ -82,6 +86,31 @@ def _is_alike(node: torch.fx.Node) -> bool:
         return True  # PyTorch runs it, and it computes its own sizes
     original = getattr(node.meta.get("original_aten"), "_opname", "")
     return not original.startswith(_ASKING) and _follows_rule(node, target, results)
+
+
+def _writes_alike(node: torch.fx.Node) -> bool:
+    """Whether a call of an operator that writes takes the same views of its arguments
+    for all sizes. PyTorch runs the operator, which computes its own sizes."""
+    try:
+        call = auto_functionalized.read(node)
+    except Unsupported:
+        return False
+    return all(
+        argument.view is None
+        or _covers(argument.view, call.memories[argument.memory].value)
+        for argument in call.written()
+    )
+
+
+def _covers(view: auto_functionalized.View, base: torch.Tensor) -> bool:
+    """Whether a view has all the symbols of its base in its sizes and begins at a known
+    place: it then shrinks and grows with the base."""
+    sizes = {symbol for size in view.sizes for symbol in _assumed_symbols(size)}
+    return (
+        {symbol for size in base.shape for symbol in _assumed_symbols(size)} <= sizes
+        and all(map(_stays_size, view.sizes))
+        and not _is_assumed(view.offset)
+    )
 
 
 def _follows_rule(

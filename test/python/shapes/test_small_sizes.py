@@ -15,6 +15,18 @@ TRACED, CALLED = 6, (1, 2, 0, 5, 1, 33)
 WEIGHT = torch.randn(8, 8)
 
 
+@torch.library.custom_op("small_sizes_test::attend", mutates_args=("out", "cache"))
+def attend(query: torch.Tensor, out: torch.Tensor, cache: torch.Tensor) -> None:
+    """Writes its arguments, as attention of a server does."""
+    cache[: query.shape[0]] = query
+    out.copy_(query + cache.sum(0))
+
+
+@torch.library.custom_op("small_sizes_test::double", mutates_args=("x",))
+def double(x: torch.Tensor) -> None:
+    x.mul_(2)
+
+
 def rows(n: int) -> tuple[torch.Tensor, ...]:
     return tuple(torch.randn(n, 8) for _ in range(2))
 
@@ -43,6 +55,23 @@ def into_a_cache(x, y):
     return cache.sum(0) + y
 
 
+def layer_of_a_server(x, y):
+    out, cache = torch.empty_like(x), torch.zeros(64, 8)
+    attend(torch.relu(x @ WEIGHT), out, cache)
+    return out.view(-1, 2, 4) * 2 + y.view(-1, 2, 4), cache
+
+
+def double_part(place):
+    """A function that has an operator write the part of a new tensor at this place."""
+
+    def function(x, y):
+        result = x * 3
+        double(result[place])
+        return result @ WEIGHT + y
+
+    return function
+
+
 # One program serves these for all sizes.
 ALIKE = {
     "linear": lambda x, y: torch.relu(x @ WEIGHT) * y,
@@ -57,6 +86,8 @@ ALIKE = {
     "rotated": rotated,
     "cached": into_a_cache,
     "attention": attention,
+    "server": layer_of_a_server,
+    "columns written": double_part((slice(None), slice(2, 6))),
 }
 
 # These treat zero or one in another way.
@@ -73,6 +104,8 @@ OTHERWISE = {
     ),
     "halves": lambda x, y: torch.cat([x[x.shape[0] // 2 :], y]),
     "deviation": lambda x, y: x.std(0) + y,
+    "beginning written": double_part(slice(2)),
+    "end written": double_part(slice(-1, None)),
     "convolved": lambda x, y: F.conv1d(x.t()[None], torch.ones(8, 8, 1)),
 }
 
