@@ -11,6 +11,7 @@ marks/          what users mark: streams, events, super kernels, gears
 collectives/    the collectives of torch.distributed in a graph
 describe/       an ATen graph as the JSON that the compiler reads
 trace/          what ran when
+notices/        what makes a model's first calls slow
 shapes/         programs for sizes that change
 packages/       from a description to an executable, with the caches on disk
 saved/          compiled graphs that PyTorch saves

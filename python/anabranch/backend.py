@@ -37,6 +37,7 @@ from .location import user_line
 from .marks import torch_streams
 from .marks.mark_order import Order
 from .marks.super_kernel import check_parts
+from .notices import cut_graphs
 from .packages import cache, function
 from .report import record_eager, record_parts, say
 from .saved import graph as saved_graph
@@ -79,7 +80,7 @@ def anabranch(
     if reason := _only_pytorch(example_inputs):
         if (watching := observer.current()) is not None:
             watching.refuse(f"PyTorch runs it: {reason}")
-        record_eager("graph", reason, settings.explain)
+        record_eager("graph", reason, settings.explain or settings.notices)
         return keys.with_artefact(module.forward, module, settings.explain)
     found = gears.find(module, example_inputs)
     if found:
@@ -293,9 +294,11 @@ def _compile_parts(
     parts = Parts(module, sources, compile_part, reason)
     if parts.whole is None:
         check_parts([], module.graph.nodes, reason)
-        record_eager(name, reason, config.explain)
+        record_eager(name, reason, config.explain or config.notices)
         return run_eagerly(module, sources)
-    record_parts(name, reason, parts.count, parts.outside, config.explain)
+    report = record_parts(name, reason, parts.count, parts.outside, config.explain)
+    if not saving.is_on():  # which pickles the graph
+        cut_graphs.watch(parts.whole, report, config.notices)
     return run_eagerly(parts.whole, sources)
 
 

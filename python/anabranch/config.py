@@ -84,6 +84,9 @@ class Config:
               or "anyone"; None: what ANABRANCH_TRUST says, else "user".
     dump      folder for the graph and for the IR after each phase.
     stop      phase after which the compiler stops; PyTorch then runs the graph.
+    notices   after the first calls, a line on stderr if more than 5 % of a call's time
+              is spent in PyTorch's operators, if graph breaks cut the model, or if
+              Dynamo's guards take more than 20 %.
     explain   print why an operator fell back or a graph was not compiled.
     trace     file for a trace of the process, in Chrome's format.
     progress  a line on stderr while compiling.
@@ -113,6 +116,7 @@ class Config:
     trust: str | None = None
     dump: str | None = None
     stop: str | None = None
+    notices: bool = True
     explain: bool = False
     trace: str | None = None
     progress: bool = False
@@ -124,6 +128,7 @@ class Config:
             "single_stream",
             "gears_pad",
             "cache",
+            "notices",
             "explain",
             "progress",
             "debug",
@@ -210,7 +215,7 @@ def environment() -> dict[str, Any]:
     for option in ("dump", "stop", "trust"):
         if value := os.environ.get(f"ANABRANCH_{option.upper()}"):
             found[option] = value
-    for option in ("explain", "cache"):
+    for option in ("notices", "explain", "cache"):
         if (value := os.environ.get(f"ANABRANCH_{option.upper()}")) is not None:
             found[option] = value not in ("", "0")
     if (log := os.environ.get("ANABRANCH_LOG", "")) not in ("", "json"):

@@ -26,12 +26,17 @@ def hide(path: str) -> None:
     _HIDDEN.append(path + os.sep if os.path.isdir(path) else path)
 
 
+def is_hidden(file: str) -> bool:
+    """Whether frames of this file do not count as the user's."""
+    return file.startswith(tuple(_HIDDEN))
+
+
 def location(node: torch.fx.Node) -> dict[str, Any]:
     """The innermost frame of the user's program; if there is none, the innermost frame."""
     frames = _frames(node.meta.get("stack_trace") or "")
     if not frames:
         return {"file": "", "line": 0, "function": "", "code": ""}
-    users = [frame for frame in frames if not frame["file"].startswith(tuple(_HIDDEN))]
+    users = [frame for frame in frames if not is_hidden(frame["file"])]
     return (users or frames)[-1]
 
 

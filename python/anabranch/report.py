@@ -50,6 +50,10 @@ def last_report() -> dict[str, Any] | None:
     "hit", the package came from the cache, and the report is of the compilation that
     made it. "copied_arguments" counts the arguments that calls of the graph have copied
     until now, because their memory is not aligned to their dtype.
+
+    After the first calls of the graph there are also "torch_share", the share of a
+    call's time in PyTorch's operators, "guard_share", that of Dynamo's guards, and
+    "graph_breaks", the user's lines that cut the model, with their reasons.
     """
     global _last, _rest
     with _lock:
@@ -57,6 +61,7 @@ def last_report() -> dict[str, Any] | None:
             _last, _rest = json.loads(_rest) | (_last or {}), ""
         if _last is not None and (executable := _executable()) is not None:
             _last["copied_arguments"] = executable.copied_arguments
+            _last |= getattr(executable, "ran", {})
         return _last
 
 
@@ -106,7 +111,7 @@ def count(**added: int) -> None:
 
 
 def record_eager(name: str, reason: str, explain: bool) -> None:
-    record({"name": name, "eager": reason}, eager_graphs=1)
+    record({"name": name, "eager": reason, "torch_share": 1.0}, eager_graphs=1)
     logged = log("warning", "fallback", graph=name, reason=reason)
     if explain and not logged:
         say(f"{name}: the whole graph runs through PyTorch: {reason}")
@@ -114,19 +119,18 @@ def record_eager(name: str, reason: str, explain: bool) -> None:
 
 def record_parts(
     name: str, reason: str, parts: int, outside: list[str], explain: bool
-) -> None:
+) -> dict[str, Any]:
     """Notes that a graph was cut: `parts` graphs are compiled, and PyTorch runs the
-    operators `outside`."""
-    record(
-        {"name": name, "parts": parts, "outside": outside, "reason": reason},
-        fallback_calls=len(outside),
-    )
+    operators `outside`. Returns the report."""
+    report = {"name": name, "parts": parts, "outside": outside, "reason": reason}
+    record(report, fallback_calls=len(outside))
     about = {"graph": name, "reason": reason, "operators": outside, "parts": parts}
     if not log("warning", "fallback", **about) and explain:
         say(
             f"{name}: {reason}; {', '.join(outside)} run through PyTorch, the rest"
             f" as {parts} graphs"
         )
+    return report
 
 
 def explain_report(report: dict[str, Any]) -> None:

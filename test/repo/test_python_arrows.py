@@ -36,12 +36,14 @@ ARROWS: dict[str, set[str]] = {
     "collectives": {"marks"},
     "describe": {"marks", "collectives"},
     "trace": set(),
+    "notices": set(),
     "shapes": {"marks", "describe"},
-    "packages": {"marks", "collectives", "describe", "trace", "shapes"},
+    "packages": {*("marks", "collectives", "describe", "trace", "notices", "shapes")},
     "saved": {"describe", "shapes", "packages"},
     "capture": {"marks", "describe", "shapes", "saved"},
     "backend": {
         *("marks", "collectives", "describe", "shapes", "packages", "saved", "capture"),
+        "notices",
     },
     "deploy": {"marks", "collectives", "describe", "packages", "capture", "shapes"},
     "method_cache": {

@@ -11,6 +11,7 @@ from ..collectives.operators import wait_first
 from ..config import Config
 from ..describe.description import Description
 from ..describe.views import restore
+from ..notices import first_calls
 from ..shapes import tiers
 from ..shapes.gears import Binding
 from . import frozen, package, tuning
@@ -60,6 +61,7 @@ def start(
 ) -> Call:
     """The function of an executable. `weights`: the result of `frozen.note`, called
     before the values of the weights were read. `refill` has the files of its package."""
+    first_calls.watch(executable, described.graph["name"], config.notices)
     follower = frozen.follow(executable, described, config, bindings, weights, refill)
     if config.shapes == "tiered" and not bindings and _may_return(described):
         tiers.attach(executable, described, config, package.specialise, follower)

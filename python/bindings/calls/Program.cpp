@@ -8,6 +8,7 @@
 #include "calls/CallTimes.h"
 #include "calls/FrozenWeights.h"
 #include "calls/TorchProfiler.h"
+#include "fallback/HostTimes.h"
 #include "support/Errors.h"
 #include "support/Gil.h"
 #include "support/Items.h"
@@ -250,6 +251,16 @@ bool Program::tellWatcher(PyObject **items, bool leavesOut) const {
   return result;
 }
 
+void Program::tellTimes(const HostTimes &times) {
+  Ref listener(Py_NewRef(timeListener.get()));
+  Ref goesOn(times.tell(listener.get()));
+  if (!goesOn)
+    PyErr_WriteUnraisable(listener.get());
+  // What the old listener holds may call this program while it is freed.
+  if (!goesOn || goesOn.get() != Py_True)
+    Ref(std::exchange(timeListener, Ref()));
+}
+
 void Program::refuse(const Status &status, const InputValue *inputs) const {
   std::vector<TensorView> tensors;
   tensors.reserve(plans.size());
@@ -282,6 +293,9 @@ PyObject *Program::call(PyObject *arguments) {
     return items[leavesOut ? plans[input].place : plans[input].argument];
   };
   followTorchProfiler();
+  std::optional<HostTimes> times;
+  if (timeListener)
+    times.emplace();
 
   CallScratch scratch;
   SmallArray<InputValue, usualCount> inputs(plans.size());
@@ -334,5 +348,7 @@ PyObject *Program::call(PyObject *arguments) {
     Py_CLEAR(results);
   else
     timer.stop();
+  if (results && times && timeListener)
+    tellTimes(*times);
   return results;
 }

@@ -42,6 +42,7 @@ void compileOnly(bool wanted);
 bool mayRun();
 
 class FrozenWeights;
+class HostTimes;
 
 /// How the arguments of a call map to a program's inputs.
 struct Calling {
@@ -76,6 +77,12 @@ public:
   void watch(PyObject *watcher);
   PyObject *watched() const { return watcher; }
 
+  /// Times calls, and tells `listener` (HostTimes::tell) of each, until it
+  /// returns false. Needs the GIL.
+  void timeCalls(PyObject *listener) {
+    timeListener = Ref(Py_NewRef(listener));
+  }
+
   /// Before each call `weights` (a Python object) says whether the tensors that
   /// the frozen weights were copied from have changed. If so, the call first
   /// calls `changed`, which raises or makes this program adopt another one.
@@ -102,6 +109,8 @@ private:
   /// error set.
   bool followWeights();
   bool tellWatcher(PyObject **items, bool leavesOut) const;
+  /// Tells the listener of a call's times. Its errors never reach the call.
+  void tellTimes(const HostTimes &times);
   /// Sets the Python error of a run that failed.
   void refuse(const Status &status, const InputValue *inputs) const;
   bool typeError(size_t input, const char *wanted, PyObject *got) const;
@@ -116,6 +125,7 @@ private:
   PyObject *watcher = nullptr;
   std::vector<size_t> written; ///< inputs that the program updates
   Ref weightsObject, weightsChanged;
+  Ref timeListener;                       ///< null once it has heard enough
   const FrozenWeights *weights = nullptr; ///< in `weightsObject`
 };
 

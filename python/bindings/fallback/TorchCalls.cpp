@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fallback/TorchCalls.h"
+#include "fallback/HostTimes.h"
 #include "fallback/PythonCall.h"
 #include "fallback/ShimCall.h"
 #include "support/Errors.h"
@@ -75,6 +76,7 @@ constexpr size_t usualArguments = 16;
 } // namespace
 
 Status TorchCalls::call(const HostCall &given, HostResult *results) {
+  HostTimes::Operator timed(given);
   const auto &op = *static_cast<const TorchOperator *>(given.prepared);
   SmallArray<HostArgument, usualArguments> arguments(op.arguments.size());
   if (!orderBySchema(op, given, arguments.data()))

@@ -7,6 +7,7 @@
 //   TorchSchema  the arguments and results of an operator
 //   ShimCall     calls an operator through libtorch's C shim
 //   PythonCall   calls an operator through Python
+//   HostTimes    the time of one call in PyTorch's operators
 
 #ifndef ANABRANCH_BINDINGS_TORCHCALLS_H
 #define ANABRANCH_BINDINGS_TORCHCALLS_H

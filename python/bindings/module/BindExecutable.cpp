@@ -272,6 +272,15 @@ void python::bindExecutable(nb::module_ &module) {
           [](Program &self, nb::object watcher) { self.watch(watcher.ptr()); },
           nb::arg("watcher").none())
       .def(
+          "time_calls",
+          [](Program &self, nb::object listener) {
+            self.timeCalls(listener.ptr());
+          },
+          nb::arg("listener"),
+          "Calls `listener(seconds, {(operator, line): seconds})` after each "
+          "call, with the times of the call and of PyTorch's operators in it, "
+          "until it returns another value than True.")
+      .def(
           "follow",
           [](Program &self, nb::object weights, nb::object changed) {
             nb::cast<const FrozenWeights &>(weights); // or a TypeError
