@@ -26,11 +26,12 @@ constexpr llvm::StringLiteral checkMessageAttr = "anabranch.check_message";
 /// Whether the run decides a size of the value.
 inline bool isRunSized(mlir::Value value) {
   auto call = value.getDefiningOp<AtenOp>();
-  auto numbers = call ? call->getAttrOfType<mlir::DenseI64ArrayAttr>(runSizedAttr)
-                      : mlir::DenseI64ArrayAttr();
-  return numbers &&
-         llvm::is_contained(numbers.asArrayRef(),
-                            llvm::cast<mlir::OpResult>(value).getResultNumber());
+  auto numbers =
+      call ? call->getAttrOfType<mlir::DenseI64ArrayAttr>(runSizedAttr)
+           : mlir::DenseI64ArrayAttr();
+  return numbers && llvm::is_contained(
+                        numbers.asArrayRef(),
+                        llvm::cast<mlir::OpResult>(value).getResultNumber());
 }
 
 } // namespace ir

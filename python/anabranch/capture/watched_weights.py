@@ -51,7 +51,9 @@ def _is_plain(value: object) -> bool:
 def _may_run_alone(node: torch.fx.Node) -> bool:
     """A call that finds a weight changed runs while no other one does. So no operator
     may wait for another call, as collectives do, or make one, as operators of users
-    may."""
+    may. Nor may a program with regions prepare weights of a call."""
+    if node.meta.get("unbacked_bindings"):
+        return False
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
         return not isinstance(node.target, torch._ops.HigherOrderOperator)
     return node.target.namespace in ("aten", "prims")

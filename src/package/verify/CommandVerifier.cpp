@@ -321,10 +321,10 @@ void CommandVerifier::checkResult(int result, const ProgramT &region,
     return;
   calls |= isMade; // the host makes the memory
   const BufferT &made = *region.buffers[output.buffer];
-  require(sameType(buffer.dtype, buffer.shape, made.dtype, made.shape,
-                       isSliced) &&
-              buffer.strides.empty() && made.strides.empty(),
-          where, "has a result of another type than its region");
+  require(
+      sameType(buffer.dtype, buffer.shape, made.dtype, made.shape, isSliced) &&
+          buffer.strides.empty() && made.strides.empty(),
+      where, "has a result of another type than its region");
 }
 
 /// The region has been checked as a program before.

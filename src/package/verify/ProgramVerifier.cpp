@@ -311,8 +311,8 @@ Status ProgramVerifier::run() {
   for (size_t i = 0; i < p.buffers.size() && !failed(); ++i)
     checkBuffer(i);
   for (const auto &check : p.checks) {
-    require(check->condition && (check->location == -1 ||
-                                 within(check->location, p.locations)),
+    require(check->condition &&
+                (check->location == -1 || within(check->location, p.locations)),
             "a check", "has no condition, or no location");
     if (!failed())
       refusals.checkSize(*check->condition, "a check");

@@ -471,19 +471,28 @@ ProgramMaker soundContinuation() {
 
 const Case continuationCases[] = {
     {"passes an item of what is not one integer",
-     [](ProgramT &p) { p.inputs[0]->shape = p.buffers[0]->shape = {fixed(2)}; }},
+     [](ProgramT &p) {
+       p.inputs[0]->shape = p.buffers[0]->shape = {fixed(2)};
+     }},
     {"passes an item of what is not one integer",
      [](ProgramT &p) {
        p.inputs[0]->dtype = p.buffers[0]->dtype = package::DType::F32;
      }},
     {"passes an item of a tensor to an operator",
-     [](ProgramT &p) { p.regions[0]->inputs[0]->is_scalar = false; }},
+     [](ProgramT &p) {
+       ArgumentT &list = *branch(p).arguments[0];
+       list.items.push_back(std::make_unique<ArgumentT>(list));
+       list.kind = ArgKind::List;
+     }},
     {"has a result of another type than its region",
      [](ProgramT &p) { p.buffers[1]->shape = {fixed(-1), fixed(2)}; }},
     {"has a result whose memory is not its own",
      [](ProgramT &p) {
        ProgramT &rest = *p.regions[0];
        rest.outputs.push_back(std::make_unique<OutputT>(*rest.outputs[0]));
+       rest.outputs[1]->buffer = static_cast<int>(rest.buffers.size());
+       rest.buffers.push_back(std::make_unique<BufferT>(*rest.buffers[0]));
+       rest.buffers.back()->index = 1;
        branch(p).results.push_back(1);
      }},
     {"contradicts the commands", [](ProgramT &p) { p.needs_libtorch = false; }},

@@ -104,9 +104,8 @@ runCall(CallFrame &frame, const Command &command, const trace::Call *call) {
                                frame.launches.labelOf(command.label));
 }
 
-[[gnu::noinline]] static Status runRegions(CallFrame &frame,
-                                           const Command &command,
-                                           const trace::Call *call) {
+[[gnu::noinline]] static Status
+runRegions(CallFrame &frame, const Command &command, const trace::Call *call) {
   trace::OpenSlice slice(call, command.label);
   // A region has a turn of its own. If its caller kept one meanwhile, a nest of
   // regions would wait for itself.

@@ -27,6 +27,7 @@ protected:
     rest.launch("increment", {chosen}, {rest.output({slot(0)})}, slot(0));
     rest.p.slot_limits.emplace_back(0, 0, 6);
     int x = m.input("x", {fixed(8)});
+    m.launch("increment", {x}, {m.arena(0, {fixed(8)}, 32)}, fixed(8));
     int found = m.external({fixed(-1)}), made = m.external({fixed(-1)});
     CallT call;
     call.op = "test::positive";

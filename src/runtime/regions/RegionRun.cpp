@@ -53,9 +53,8 @@ void RegionRun::pass(const RegionArgument &argument) {
     return pass(caller.buffers.viewOf(argument.buffer));
   inputs.emplace_back();
   inputs.back().kind = InputValue::Kind::Scalar;
-  inputs.back().scalar = argument.isItem
-                             ? caller.itemOf(argument.buffer)
-                             : valueOf(argument.size, caller.slots);
+  inputs.back().scalar = argument.isItem ? caller.itemOf(argument.buffer)
+                                         : valueOf(argument.size, caller.slots);
 }
 
 void RegionRun::pass(const std::vector<RegionArgument> &arguments) {

@@ -239,8 +239,8 @@ SmallVector<int64_t> CommandBuilder::placeReturned(ir::AtenOp call) {
       wanted.push_back(-1);
       continue;
     }
-    buffers.place(result, isRegion && !ir::isRunSized(result) ? "arena"
-                                                              : "external");
+    buffers.place(result,
+                  isRegion && !ir::isRunSized(result) ? "arena" : "external");
     wanted.push_back(writes.size());
     writes.push_back(buffers.of(result));
   }

@@ -3,8 +3,8 @@
 //
 // A region is a module of its own, with a function @main, until the modules of
 // a graph become programs of one package. `anabranch.aten "anabranch::cond"`,
-// `anabranch.aten "anabranch::loop"` and `anabranch.aten "anabranch::call"` name
-// the regions that they run by number.
+// `anabranch.aten "anabranch::loop"` and `anabranch.aten "anabranch::call"`
+// name the regions that they run by number.
 
 #ifndef ANABRANCH_SCHEDULE_PROGRAM_REGIONCALL_H
 #define ANABRANCH_SCHEDULE_PROGRAM_REGIONCALL_H
@@ -17,8 +17,8 @@ namespace schedule {
 /// `predicate`, `regions` (where it is false, where it is true), `arguments`.
 constexpr llvm::StringLiteral branchCallee = "anabranch::cond";
 
-/// `region`, `arguments`, `items`: the numbers of arguments that are ints in the
-/// memory of a tensor.
+/// `region`, `arguments`, `items`: the numbers of arguments that are ints in
+/// the memory of a tensor.
 constexpr llvm::StringLiteral callCallee = "anabranch::call";
 
 /// `condition` (a region, or none), `trips` (a size, or none), `body`,

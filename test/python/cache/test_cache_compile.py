@@ -481,7 +481,7 @@ def test_second_trace_drops_the_entry(home) -> None:
 
 class Refused(torch.nn.Module):
     def method(self, x):
-        return torch.nonzero(x)
+        return torch.nonzero(x).shape[0]
 
 
 def test_what_cannot_be_kept_runs(home) -> None:
@@ -491,7 +491,7 @@ def test_what_cannot_be_kept_runs(home) -> None:
         torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True),
         pytest.warns(UserWarning, match="Skip cache as .*PyTorch runs it"),
     ):
-        torch.testing.assert_close(cached(x), torch.nonzero(x))
+        assert cached(x) == 1
     assert not functions(home)
 
 
