@@ -3,7 +3,6 @@
 
 #include "ir/Anabranch.h"
 #include "ir/ResultDims.h"
-#include "ir/RunSized.h"
 #include "ir/WritingCall.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 

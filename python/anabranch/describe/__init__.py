@@ -6,7 +6,7 @@ Start with `graph`.
 
 graph                reads the nodes of a graph in order
 description          the result: the JSON, and what callers of the program need to know
-inputs               placeholders and constants
+inputs               placeholders and constants, and ranges of frozen integers
 arguments            arguments of operator calls
 regions              subgraphs that operators run
 continuation         what reads sizes that the run decides, as a region
@@ -15,7 +15,6 @@ tensors              dtypes, shapes and strides
 symbols              sizes as expressions
 symbol_table         the symbols of a graph, and the range of each
 small_sizes          shows that a graph computes sizes of zero and one like others
-ranges               what the compiler may know of frozen integers
 shape_checks         shapes that PyTorch checks only in eager mode
 storages             replaces a view by its owner, for operators that read the owner's memory
 aliases              results that share memory with inputs or other results

@@ -18,7 +18,7 @@ import torch
 from .. import _C, scratch
 from ..config import Config
 from ..describe.description import Description
-from ..describe.ranges import with_ranges
+from ..describe.inputs import with_ranges
 from ..errors import FrozenWeightError
 from ..report import count, log, say
 from ..shapes.gears import Binding

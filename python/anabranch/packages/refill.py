@@ -2,7 +2,7 @@
 
 A package keeps the values of weights as they are; opening it packs and folds them. So
 another value needs another file of constants, and no compiler, as long as the compiler
-knew nothing of the old value (describe/ranges.py)."""
+knew nothing of the old value (describe/inputs.py)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 
 #include "import/graph/InputReader.h"
 #include "ir/Anabranch.h"
-#include "ir/RunSized.h"
+#include "ir/ResultDims.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 

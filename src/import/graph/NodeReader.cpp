@@ -3,7 +3,7 @@
 
 #include "import/graph/NodeReader.h"
 #include "ir/Anabranch.h"
-#include "ir/RunSized.h"
+#include "ir/ResultDims.h"
 #include "ir/Scope.h"
 #include "ir/WritingCall.h"
 

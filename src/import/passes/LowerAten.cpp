@@ -11,7 +11,7 @@
 #include "import/passes/Passes.h"
 #include "ir/Explain.h"
 #include "ir/PassBase.h"
-#include "ir/RunSized.h"
+#include "ir/ResultDims.h"
 #include "ir/Scope.h"
 #include "ir/WritingCall.h"
 

@@ -3,7 +3,7 @@
 
 #include "schedule/program/BufferTable.h"
 
-#include "ir/RunSized.h"
+#include "ir/ResultDims.h"
 #include "ir/Sizes.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/fusion/OpKinds.h"

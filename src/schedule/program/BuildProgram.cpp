@@ -7,7 +7,7 @@
 // order of @main. PlanMemory later gives buffers their places in the arena.
 
 #include "ir/PassBase.h"
-#include "ir/RunSized.h"
+#include "ir/ResultDims.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/program/CommandBuilder.h"
 #include "schedule/program/Passes.h"

@@ -4,7 +4,7 @@
 #include "schedule/program/Placement.h"
 
 #include "ir/Explain.h"
-#include "ir/RunSized.h"
+#include "ir/ResultDims.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/fusion/OpKinds.h"
 #include "schedule/program/InPlace.h"

@@ -6,7 +6,7 @@
 #include "anabranch/KernelABI.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
-#include "ir/RunSized.h"
+#include "ir/ResultDims.h"
 #include "ir/WritingCall.h"
 #include "schedule/cost/Work.h"
 #include "schedule/fusion/Layouts.h"
