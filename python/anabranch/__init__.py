@@ -121,9 +121,14 @@ def __getattr__(name: str) -> _Any:
 
 
 def _check_torch() -> None:
-    import torch
-
     from . import torch_version
+
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise torch_version.missing() from None
 
     # While torch itself is being imported, a module of torch may import Anabranch:
     # torch has no version yet.

@@ -15,6 +15,20 @@ OLDEST = (2, 12)
 BELOW = (2, 16)
 
 
+def _wanted() -> str:
+    oldest, below = (f"{major}.{minor}" for major, minor in (OLDEST, BELOW))
+    return f"pip install 'torch>={oldest},<{below}'"
+
+
+def missing() -> ImportError:
+    """The error of whoever compiles models in a Python without torch."""
+    return ImportError(
+        f"anabranch compiles PyTorch models, and this Python has no torch: {_wanted()}."
+        " anabranch.load and the wheel anabranch-runtime run packages without it.",
+        name="torch",
+    )
+
+
 def check(version: str) -> None:
     """ImportError: the version was not tested. With ANABRANCH_ANY_TORCH set, it is a
     warning."""
@@ -30,7 +44,7 @@ def check(version: str) -> None:
         warnings.warn(f"{found}, which is not tested", RuntimeWarning, stacklevel=2)
         return
     raise ImportError(
-        f"{found}. Install one that fits (pip install 'torch>={oldest},<{below}'), "
+        f"{found}. Install one that fits ({_wanted()}), "
         "or an anabranch that was made for this torch. ANABRANCH_ANY_TORCH=1 tries "
         "it all the same.",
         name="torch",

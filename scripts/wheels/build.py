@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from . import licences, pythons
+from . import licences, pythons, steps
 from .archive import Archive
 from .project import (
     COMPILER,
@@ -25,18 +25,17 @@ from .pythons import Python
 PLATFORM = "manylinux_2_28_x86_64"
 
 
+def _environment() -> dict[str, str]:
+    """Builds in other folders share the entries of ccache."""
+    return {**os.environ, "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
+
+
 def _run(*command: object) -> None:
-    # Builds in other folders share the entries of ccache.
-    environment = {
-        **os.environ,
-        "CCACHE_BASEDIR": str(ROOT),
-        "CCACHE_NOHASHDIR": "1",
-    }
     words = [str(word) for word in command]
     done = subprocess.run(
         words,
         cwd=ROOT,
-        env=environment,
+        env=_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -72,7 +71,8 @@ class Build:
 
     def compile(self) -> None:
         jobs = str(min(len(os.sched_getaffinity(0)), 8))
-        _run("ninja", "-C", self.folder, "-j", jobs, "wheel_parts")
+        ninja = ["ninja", "-C", str(self.folder), "-j", jobs, "wheel_parts"]
+        steps.run(ninja, str(ROOT), _environment())
         shutil.rmtree(self.staging, ignore_errors=True)
         for part in ("runtime", "compiler", *self.bindings):
             _run(
