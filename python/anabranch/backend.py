@@ -116,7 +116,7 @@ def _traced(
             compile_one,
             config.freeze,
             decompositions,
-            watch=config.watch and config.shapes != "tiered" and not geared,
+            watch=config.watch and not geared,
             key="" if decompositions else _key(config, geared),
         )
 

@@ -65,7 +65,7 @@ class Config:
     shapes    "auto": as torch.compile decides; "static": one executable for each
               shape; "dynamic": sizes are symbols from the first call on; "tiered":
               as "dynamic", and a thread compiles faster programs for the shapes
-              that come.
+              that come often enough to pay.
     tier_limit, tier_bytes  how many such programs each graph keeps, and how many
               bytes they may take.
     gears_merge  how gears of several dimensions are combined: "zip" (the first with

@@ -13,7 +13,7 @@ from anabranch import backend
 from anabranch.describe import graph
 from anabranch.describe.description import Description
 from anabranch.describe.symbols import Unsupported
-from anabranch.shapes import tiers
+from anabranch.shapes import tier_costs, tiers
 
 # Hides the NPU of torchair-compat from this process and its children.
 os.environ["ANABRANCH_NO_NPU"] = "1"
@@ -39,6 +39,14 @@ def fresh():
     torch.manual_seed(0)
     yield
     torch._dynamo.reset()
+
+
+@pytest.fixture(autouse=True)
+def tiers_pay(request, monkeypatch):
+    """Every shape gets a tier at once, unless the test is marked `tier_costs`."""
+    if request.node.get_closest_marker("tier_costs") is None:
+        monkeypatch.setattr(tier_costs.Gains, "pay", lambda *_: True)
+        monkeypatch.setattr(tier_costs.Budget, "has", lambda *_: True)
 
 
 @pytest.fixture

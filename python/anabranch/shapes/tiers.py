@@ -3,11 +3,12 @@ program, while a thread compiles a program for its sizes.
 
 The policy, for one executable:
 
-- The shape without a program that came most often is compiled next.
+- A shape gets a program where it pays (tier_costs.py): as many calls as came save what
+  compiling costs, and calls leave the time for it. That which saves most is next.
 - Once there are `tier_limit` programs, or `tier_bytes` of them, a shape must come
   USES_WHEN_FULL times, and replaces the program that was used least recently.
-- A call notes its shape in constant time and never waits. Choosing is linear in the
-  shapes counted, of which there are at most MOST_SHAPES_COUNTED.
+- A call notes its shape in time linear in the programs, and never waits. Choosing also
+  looks at all shapes counted, of which there are at most MOST_SHAPES_COUNTED.
 
 One thread serves the process. It holds executables weakly, and a forked child starts it
 again. docs/design/shapes.md."""
@@ -18,6 +19,7 @@ import contextlib
 import dataclasses
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -27,8 +29,8 @@ from ..config import Config
 from ..describe.description import Description
 from ..report import count, say
 from .gears import Binding
+from .tier_costs import Budget, Gains, Sizes
 
-Sizes = tuple[int, ...]
 Compiler = Callable[
     [Description, Config, str, Binding, Callable[[], _C.Executable | None]],
     _C.Executable,
@@ -37,6 +39,8 @@ Compiler = Callable[
 # How often a shape must come before it may replace another one.
 USES_WHEN_FULL = 8
 MOST_SHAPES_COUNTED = 4096
+# How often the thread looks whether calls have left time, in seconds.
+PAUSE = 0.1
 
 
 class Weights(Protocol):
@@ -74,37 +78,66 @@ class Tiers:
         self.uses: dict[Sizes, int] = {}  # calls in the symbolic program, by shape
         self.members: dict[Sizes, _C.Executable] = {}
         self.failures: dict[Sizes, str] = {}
+        self.expected: set[Sizes] = set()  # had a program in another process
+        self.gains = Gains(executable.kernels)
         self.busy: Sizes | None = None
         if weights is not None:
             this = weakref.ref(self)
             weights.forget = lambda: _forget(this())
 
-    def __call__(self, arguments: Sequence[Any]) -> None:
-        """Notes a call that ran in the symbolic program."""
+    def __call__(
+        self, arguments: Sequence[Any], seconds: float, has_program: bool
+    ) -> None:
+        """Notes a call that ran in the symbolic program, or in a program whose gain is
+        not known yet."""
         sizes = tuple(
             arguments[position] if dim is None else arguments[position].shape[dim]
             for position, dim in self.places.values()
         )
+        if has_program:
+            self._measure(sizes, seconds)
+            return
         uses = self.uses.get(sizes, 0) + 1
         if uses > 1 or len(self.uses) < MOST_SHAPES_COUNTED:
             self.uses[sizes] = uses
+            self.gains.note_symbolic(sizes, seconds)
         if self.wants(sizes):
             worker().notice(self)
+
+    def _measure(self, sizes: Sizes, seconds: float) -> None:
+        """Notes a call that ran in a program of its sizes. A program that is no faster than
+        the symbolic one goes. Once all are measured, calls of them are not told."""
+        self.gains.note_special(sizes, seconds)
+        executable = self.executable()
+        if executable is None:
+            return
+        if self.gains.is_loss(sizes) and (made := self.members.pop(sizes, None)):
+            self.failures[sizes] = "no faster than the symbolic program"
+            executable.remove(made)
+        if all(map(self.gains.is_measured, list(self.members))):
+            executable.watch(self)
 
     def wants(self, sizes: Sizes) -> bool:
         if sizes in self.failures or sizes in self.members or sizes == self.busy:
             return False
-        full = len(self.members) >= self.config.tier_limit
-        return self.uses.get(sizes, 0) >= (USES_WHEN_FULL if full else 1)
+        uses = self.uses.get(sizes, 0)
+        if len(self.members) >= self.config.tier_limit and uses < USES_WHEN_FULL:
+            return False
+        return sizes in self.expected or self.gains.pay(sizes, uses)
 
     def next(self) -> Sizes | None:
-        """The shape without a program that came most often."""
+        """The shape without a program that would save most."""
         wanted = [sizes for sizes in list(self.uses) if self.wants(sizes)]
-        return max(wanted, key=self.uses.__getitem__, default=None)
+        return max(wanted, key=self.saves, default=None)
+
+    def saves(self, sizes: Sizes) -> float:
+        """The seconds that a program is expected to save."""
+        return self.uses.get(sizes, 0) * self.gains.of(sizes)
 
     def compile(self, sizes: Sizes) -> None:
         """Compiles a program, on the worker's thread. Its errors never reach a call."""
         self.busy = sizes
+        begin = time.monotonic()
         binding = dict(zip(self.places, sizes))
         try:
             with scratch.folder() as folder:
@@ -127,6 +160,7 @@ class Tiers:
             self._explain(f"no program for the sizes {binding}: {error}")
         finally:
             self.busy = None
+            self.gains.cost = time.monotonic() - begin
 
     def _are_still(self, known: _C.FrozenWeights) -> bool:
         """Whether the executable still has these weights, and they were not written
@@ -139,6 +173,7 @@ class Tiers:
     ) -> None:
         executable.add(made)
         self.members[sizes] = made
+        executable.watch(self, all=True)
         count(specialised=1)
         while len(self.members) > 1 and self._is_over():
             oldest = min(self.members, key=lambda s: self._age(s, sizes))
@@ -171,6 +206,7 @@ class Tiers:
             if binding.keys() == self.places.keys():
                 sizes = tuple(binding[symbol] for symbol in self.places)
                 self.uses.setdefault(sizes, 1)
+                self.expected.add(sizes)
         worker().notice(self)
 
 
@@ -219,6 +255,7 @@ class Worker:
         self.noticed: weakref.WeakSet[Tiers] = weakref.WeakSet()
         self.thread: threading.Thread | None = None
         self.idle = True
+        self.budget = Budget()
 
     def notice(self, tiers: Tiers) -> None:
         """Notes that an executable has work. A call must not wait: if the worker holds
@@ -248,14 +285,25 @@ class Worker:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
         while True:
             with self.changed:
-                while (job := self._choose()) is None:
-                    self.idle = True
-                    self.changed.notify_all()
-                    self.changed.wait()
+                job = self._wait_for_job()
             tiers, sizes = job
             tiers.compile(sizes)
+            self.budget.spent += tiers.gains.cost
             # While the thread waits, it keeps no object of a graph alive.
             del tiers, job
+
+    def _wait_for_job(self) -> tuple[Tiers, Sizes]:
+        """Waits until a program pays and calls have left the time for it."""
+        while True:
+            job = self._choose()
+            if job and self.budget.has(job[0].gains.cost):
+                return job
+            self.idle = job is None
+            self.changed.notify_all()
+            # While the thread waits, it keeps no object of a graph alive.
+            pause = None if job is None else PAUSE
+            del job
+            self.changed.wait(pause)
 
     def _choose(self) -> tuple[Tiers, Sizes] | None:
         best: tuple[Tiers, Sizes] | None = None
@@ -263,7 +311,7 @@ class Worker:
             sizes = tiers.next()
             if sizes is None:
                 self.noticed.discard(tiers)
-            elif best is None or tiers.uses[sizes] > best[0].uses[best[1]]:
+            elif best is None or tiers.saves(sizes) > best[0].saves(best[1]):
                 best = tiers, sizes
         return best
 

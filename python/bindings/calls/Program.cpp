@@ -19,6 +19,7 @@
 #include "tensors/Torch.h"
 
 #include <algorithm>
+#include <chrono>
 #include <nanobind/nanobind.h>
 #include <new>
 #include <numeric>
@@ -208,7 +209,8 @@ bool Program::readTensor(PyObject *object, size_t input, InputValue &value,
   return true;
 }
 
-void Program::watch(PyObject *object) {
+void Program::watch(PyObject *object, bool all) {
+  watchesAll = all;
   PyObject *old = watcher;
   watcher = object == Py_None ? nullptr : Py_NewRef(object);
   Py_XDECREF(old);
@@ -234,7 +236,8 @@ bool Program::followWeights() {
 
 /// The watcher finds all arguments by their numbers. It may replace itself
 /// meanwhile.
-bool Program::tellWatcher(PyObject **items, bool leavesOut) const {
+bool Program::tellWatcher(PyObject **items, bool leavesOut, double seconds,
+                          bool hasProgram) const {
   PyObject *arguments = PyList_New(Py_ssize_t(argumentCount));
   if (!arguments)
     return false;
@@ -244,7 +247,8 @@ bool Program::tellWatcher(PyObject **items, bool leavesOut) const {
   for (size_t i = 0; leavesOut && i < kept.size(); ++i)
     PyList_SetItem(arguments, kept[i], Py_NewRef(items[i]));
   PyObject *function = Py_NewRef(watcher);
-  PyObject *result = PyObject_CallFunctionObjArgs(function, arguments, nullptr);
+  PyObject *result = PyObject_CallFunction(function, "OdO", arguments, seconds,
+                                           hasProgram ? Py_True : Py_False);
   Py_DECREF(function);
   Py_DECREF(arguments);
   Py_XDECREF(result);
@@ -313,10 +317,16 @@ PyObject *Program::call(PyObject *arguments) {
   for (size_t i = 0; i < outputCount; ++i)
     new (&outputs[i]) OutputValue();
   SmallArray<PyObject *, usualCount> objects(outputCount);
-  bool tells = watcher && !running->hasProgramFor(inputs.data(), plans.size());
+  bool hasProgram =
+      watcher && running->hasProgramFor(inputs.data(), plans.size());
+  bool tells = watcher && (watchesAll || !hasProgram);
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin = tells ? Clock::now() : Clock::time_point();
   ResultAllocator allocator(objects.data());
   Status status = running->run(inputs.data(), plans.size(), outputs.data(),
                                outputCount, allocator);
+  double seconds =
+      tells ? std::chrono::duration<double>(Clock::now() - begin).count() : 0;
   allocator.takeGilBack();
   if (!status.ok()) {
     allocator.drop();
@@ -343,7 +353,8 @@ PyObject *Program::call(PyObject *arguments) {
   }
   for (size_t i = 0; !failed && i < views.size(); ++i)
     failed = !applyView(results, views[i]);
-  failed = failed || (tells && watcher && !tellWatcher(items, leavesOut));
+  failed = failed || (tells && watcher &&
+                      !tellWatcher(items, leavesOut, seconds, hasProgram));
   if (failed)
     Py_CLEAR(results);
   else

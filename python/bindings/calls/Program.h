@@ -72,9 +72,11 @@ public:
   /// input needs another argument.
   bool takeOnly(const std::vector<int32_t> &numbers);
 
-  /// Sets the object that is called with the arguments of each call whose sizes
-  /// have no program of their own; null: none. Needs the GIL.
-  void watch(PyObject *watcher);
+  /// Sets the object that is called after each call whose sizes have no program
+  /// of their own, and with `all` after every other call too: with the
+  /// arguments, the seconds of the run, and whether the sizes have a program.
+  /// None: no object. Needs the GIL.
+  void watch(PyObject *watcher, bool all);
   PyObject *watched() const { return watcher; }
 
   /// Times calls, and tells `listener` (HostTimes::tell) of each, until it
@@ -108,7 +110,8 @@ private:
   /// Brings the weights up to date with the user's tensors. False with a Python
   /// error set.
   bool followWeights();
-  bool tellWatcher(PyObject **items, bool leavesOut) const;
+  bool tellWatcher(PyObject **items, bool leavesOut, double seconds,
+                   bool hasProgram) const;
   /// Tells the listener of a call's times. Its errors never reach the call.
   void tellTimes(const HostTimes &times);
   /// Sets the Python error of a run that failed.
@@ -123,6 +126,7 @@ private:
   TensorVersions versions; ///< of watched inputs
   std::vector<OutputView> views;
   PyObject *watcher = nullptr;
+  bool watchesAll = false;
   std::vector<size_t> written; ///< inputs that the program updates
   Ref weightsObject, weightsChanged;
   Ref timeListener;                       ///< null once it has heard enough

@@ -269,8 +269,10 @@ void python::bindExecutable(nb::module_ &module) {
                    [](const Program &self) { return self.get().lastUse(); })
       .def(
           "watch",
-          [](Program &self, nb::object watcher) { self.watch(watcher.ptr()); },
-          nb::arg("watcher").none())
+          [](Program &self, nb::object watcher, bool all) {
+            self.watch(watcher.ptr(), all);
+          },
+          nb::arg("watcher").none(), nb::arg("all") = false)
       .def(
           "time_calls",
           [](Program &self, nb::object listener) {

@@ -14,6 +14,7 @@ from torch import nn
 from weight_updates import UPDATES, Counting, Method, check, mlp
 
 import anabranch
+from anabranch.shapes import tiers
 
 
 def by_torch(module, **options):
@@ -131,10 +132,25 @@ def test_what_the_graph_updates_is_not_watched(compile_kept):
     assert watched == {"weight"}
 
 
-def test_gradients_and_gears_and_tiers_watch_nothing(compile_kept):
+def test_tiers_follow_watched_weights(compile_kept):
+    module = mlp().eval()
+    compiled, watched = compile_kept(module, torch.randn(3, 9), shapes="tiered")
+    assert watched
+    sizes = (3, 5)
+    with torch.no_grad():
+        for step in range(6):
+            for rows in sizes:
+                x = torch.randn(rows, 9)
+                check(compiled(x), module(x))
+            if step == 1:
+                assert tiers.worker().finish(120)
+                assert anabranch.counters.specialised == len(sizes)
+            for weight in module.parameters():
+                weight.mul_(1.25) if step % 2 else weight.data.neg_()
+
+
+def test_gradients_and_gears_watch_nothing(compile_kept):
     module, x = mlp(), torch.randn(3, 9)
-    assert not compile_kept(module, x, shapes="tiered")[1]
-    torch._dynamo.reset()
     anabranch.set_gears(x, {0: (3, 6)})
     assert not compile_kept(module, x)[1]
 

@@ -92,7 +92,7 @@ class LaterTiers:
         }
         executable.watch(self)
 
-    def __call__(self, _: Sequence[Any]) -> None:
+    def __call__(self, _: Sequence[Any], seconds: float, has_program: bool) -> None:
         """Called after a call that ran in the symbolic program."""
         if self.begun:
             return

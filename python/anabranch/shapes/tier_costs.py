@@ -1,0 +1,84 @@
+"""Whether a program for certain sizes pays: what it would save, what compiling it
+costs, and whether calls leave the time for it.
+
+docs/design/shapes.md, "Tiers", has the rule and the reason for each figure."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from .. import _C
+
+Sizes = tuple[int, ...]
+
+# Before the first program is measured: it is twice as fast as the symbolic one, as
+# programs of few rows are.
+FIRST_GAIN = 0.5
+# Compiling may take this share of the time that the process computes for others.
+SHARE_OF_CALLS = 0.02
+# Seconds that a kernel takes to compile, until a program of the graph was compiled.
+SECONDS_A_KERNEL = 0.05
+# Calls of a new program until its time is known; the first touch cold memory.
+CALLS_TO_MEASURE = 8
+
+
+class Gains:
+    """What programs for certain sizes save, of one executable: learnt from the calls
+    of the symbolic program and of the programs that were made."""
+
+    def __init__(self, kernels: int) -> None:
+        self.cost = SECONDS_A_KERNEL * max(kernels, 1)
+        self.symbolic: dict[Sizes, float] = {}  # the shortest call, in seconds
+        self.special: dict[Sizes, tuple[int, float]] = {}  # calls, and the shortest
+
+    def note_symbolic(self, sizes: Sizes, seconds: float) -> None:
+        self.symbolic[sizes] = min(seconds, self.symbolic.get(sizes, math.inf))
+
+    def note_special(self, sizes: Sizes, seconds: float) -> None:
+        calls, shortest = self.special.get(sizes, (0, math.inf))
+        self.special[sizes] = calls + 1, min(seconds, shortest)
+
+    def is_measured(self, sizes: Sizes) -> bool:
+        return self.special.get(sizes, (0, 0.0))[0] >= CALLS_TO_MEASURE
+
+    def is_loss(self, sizes: Sizes) -> bool:
+        """Whether the program that was made is not faster than the symbolic one."""
+        symbolic = self.symbolic.get(sizes, math.inf)
+        return self.is_measured(sizes) and self.special[sizes][1] >= symbolic
+
+    def of(self, sizes: Sizes) -> float:
+        """The seconds that a program for these sizes would save in each call. It saves
+        the part that the measured program with the most similar time saves."""
+        seconds = self.symbolic.get(sizes, 0.0)
+        known = [
+            (abs(math.log(self.symbolic[other] / seconds)), 1 - shortest / symbolic)
+            for other, (_, shortest) in list(self.special.items())
+            if self.is_measured(other)
+            and seconds
+            and (symbolic := self.symbolic.get(other))
+        ]
+        return seconds * max(min(known)[1] if known else FIRST_GAIN, 0.0)
+
+    def pay(self, sizes: Sizes, uses: int) -> bool:
+        """Whether as many calls as came until now would save what compiling costs: a
+        shape is expected to come as often again as it has come."""
+        return uses * self.of(sizes) >= self.cost
+
+
+class Budget:
+    """The time that calls leave to the compiler, since the process has tiers."""
+
+    def __init__(self) -> None:
+        self.cores = _C.default_threads()
+        self.begin = time.monotonic()
+        self.used = time.process_time()
+        self.spent = 0.0  # by compiling
+
+    def has(self, cost: float) -> bool:
+        """Whether compiling for so many seconds more takes no more than the time in
+        which cores were idle, and a share of the time in which calls computed."""
+        used = time.process_time() - self.used  # compiling included
+        idle = self.cores * (time.monotonic() - self.begin) - used
+        working = used - self.spent
+        return self.spent + cost <= idle + SHARE_OF_CALLS * working

@@ -1,0 +1,169 @@
+"""Tiers are compiled only where they pay, and in the time that calls leave."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+import pytest
+import torch
+
+import anabranch
+from anabranch.shapes import tier_costs, tiers
+
+pytestmark = pytest.mark.tier_costs
+
+
+class Clock:
+    """In the place of the module `time`: a process with two cores."""
+
+    def __init__(self) -> None:
+        self.now = self.used = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def process_time(self) -> float:
+        return self.used
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    found = Clock()
+    monkeypatch.setattr(tier_costs, "time", found)
+    monkeypatch.setattr(tier_costs._C, "default_threads", lambda: 2)
+    return found
+
+
+def test_a_shape_pays_after_enough_calls():
+    gains = tier_costs.Gains(kernels=20)
+    gains.note_symbolic((5,), 0.1)
+    assert not gains.pay((5,), 19)
+    assert gains.pay((5,), 21)
+
+
+def test_the_gain_of_a_similar_program_is_expected():
+    gains = tier_costs.Gains(kernels=1)
+    for sizes, symbolic, special in (((2,), 1e-3, 0.5e-3), ((90,), 0.1, 0.099)):
+        gains.note_symbolic(sizes, symbolic)
+        for _ in range(tier_costs.CALLS_TO_MEASURE):
+            gains.note_special(sizes, special)
+    gains.note_symbolic((3,), 1.2e-3)
+    gains.note_symbolic((100,), 0.12)
+    assert gains.of((3,)) == pytest.approx(0.6e-3)
+    assert gains.of((100,)) == pytest.approx(0.0012)
+
+
+def test_a_program_that_gains_nothing_ends_the_trials():
+    gains = tier_costs.Gains(kernels=1)
+    gains.note_symbolic((2,), 1e-3)
+    for _ in range(tier_costs.CALLS_TO_MEASURE):
+        gains.note_special((2,), 1.1e-3)
+    gains.note_symbolic((3,), 1e-3)
+    assert gains.of((3,)) == 0 and not gains.pay((3,), 10**9)
+
+
+def test_busy_cores_leave_their_share_alone(clock):
+    budget = tier_costs.Budget()
+    clock.now, clock.used = 10.0, 20.0
+    assert budget.has(20 * tier_costs.SHARE_OF_CALLS)
+    assert not budget.has(0.5)
+    clock.now = 10.2  # nobody computes
+    assert budget.has(0.7)
+    clock.used += 0.4  # by compiling
+    budget.spent = 0.4
+    assert not budget.has(0.4)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_traffic_is_never_slowed_by_more_than_3_percent(clock, seed):
+    """Calls that follow each other without a pause, on all cores, for any costs and
+    gains: calls and compilations take at most 1.03 of the calls' symbolic time."""
+    pick = random.Random(seed)
+    gains, budget = tier_costs.Gains(pick.randint(1, 60)), tier_costs.Budget()
+    real_cost = gains.cost * pick.uniform(0.3, 1.5)
+    factor = pick.uniform(0.2, 1.2)  # of the time of a symbolic call
+    shapes = [(n,) for n in range(1, pick.randint(2, 100))]
+    uses: dict[tuple[int, ...], int] = {}
+    made: set[tuple[int, ...]] = set()
+    dropped: set[tuple[int, ...]] = set()
+    alone = 0.0
+
+    def compute(seconds):
+        clock.now += seconds
+        clock.used += 2 * seconds
+
+    for _ in range(4000):
+        sizes = pick.choice(shapes)
+        symbolic = 1e-3 * sizes[0]
+        alone += symbolic
+        seconds = symbolic * factor if sizes in made else symbolic
+        compute(seconds)
+        if sizes in made:
+            gains.note_special(sizes, seconds)
+            if gains.is_loss(sizes):
+                made.remove(sizes)
+                dropped.add(sizes)
+            continue
+        gains.note_symbolic(sizes, symbolic)
+        uses[sizes] = uses.get(sizes, 0) + 1
+        if sizes in dropped:
+            continue
+        if gains.pay(sizes, uses[sizes]) and budget.has(gains.cost):
+            compute(real_cost / 2)
+            budget.spent += real_cost
+            gains.cost = real_cost
+            made.add(sizes)
+    assert clock.now <= 1.03 * alone
+
+
+def function(a, b):
+    return torch.softmax(a @ b, -1), a.sum(0)
+
+
+def test_shapes_that_come_a_few_times_are_not_compiled():
+    compiled = anabranch.compile(function, shapes="tiered")
+    for _ in range(3):
+        for rows in range(4, 24):
+            compiled(torch.randn(rows, 8), torch.randn(8, 8))
+    assert tiers.worker().finish(10)
+    assert anabranch.counters.specialised == 0
+
+
+def test_a_shape_that_pays_is_compiled_when_there_is_time(monkeypatch):
+    monkeypatch.setattr(tier_costs, "SECONDS_A_KERNEL", 1e-6)
+    times = threading.Event()
+    monkeypatch.setattr(tier_costs.Budget, "has", lambda *_: times.is_set())
+    compiled = anabranch.compile(function, shapes="tiered")
+    for _ in range(10):
+        compiled(torch.randn(5, 8), torch.randn(8, 8))
+    assert not tiers.worker().finish(0.3)
+    assert anabranch.counters.specialised == 0
+    times.set()  # without another call
+    assert tiers.worker().finish(60)
+    assert anabranch.counters.specialised == 1
+
+
+def test_the_gain_of_a_made_program_is_measured(monkeypatch):
+    monkeypatch.setattr(tier_costs, "SECONDS_A_KERNEL", 1e-6)
+    monkeypatch.setattr(tier_costs.Budget, "has", lambda *_: True)
+    found = []
+    attach = tiers.attach
+
+    def keep(*arguments):
+        found.append(attach(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(tiers, "attach", keep)
+    compiled = anabranch.compile(function, shapes="tiered")
+    arguments = torch.randn(5, 8), torch.randn(8, 8)
+    deadline = time.monotonic() + 60
+    while not anabranch.counters.specialised and time.monotonic() < deadline:
+        compiled(*arguments)
+    for _ in range(tier_costs.CALLS_TO_MEASURE + 3):
+        compiled(*arguments)
+    [one] = found
+    [(calls, shortest)] = one.gains.special.values()
+    assert calls == tier_costs.CALLS_TO_MEASURE and 0 < shortest < 1
+    assert one.gains.cost > 1e-3  # what compiling really took
