@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -48,6 +49,15 @@ def cpu_model() -> str:
     return "unknown CPU"
 
 
+def core_model() -> str:
+    """The core's design as compilers call it: "znver4". A virtual machine's name of its
+    CPU often hides it."""
+    from anabranch import _C
+
+    found = re.search(r"^CPU model: (.*)$", _C.machine_facts(), re.MULTILINE)
+    return found[1] if found else ""
+
+
 def new_record() -> dict:
     """A record without cases, of this machine and this moment."""
     import torch
@@ -55,6 +65,7 @@ def new_record() -> dict:
     return {
         "machine": {
             "cpu": cpu_model(),
+            "core": core_model(),
             "cpus": os.cpu_count(),
             "capability": torch.backends.cpu.get_cpu_capability(),
         },

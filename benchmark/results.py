@@ -2,7 +2,7 @@
 
 results.py keep [RUN]   puts the cases of a run (benchmark/runs/*.json; the newest
                         unless named) into the file of its machine, and writes the pages
-results.py pages        writes benchmark/results/*.md and the table of README.md
+results.py pages        writes benchmark/results/*.md, and of README.md the claim and the table
 results.py check        fails if a page differs from the kept figures
 
 A machine has one file, benchmark/results/<machine>.json. Each case in it names the run
@@ -24,6 +24,12 @@ README = ROOT / "README.md"
 # The first line names the machine whose figures README.md shows.
 MARKED = re.compile(
     r"(<!-- benchmark (\S+) -->\n).*?(<!-- /benchmark -->\n)", re.DOTALL
+)
+CLAIM = re.compile(r"(<!-- claim -->\n).*?(<!-- /claim -->\n)", re.DOTALL)
+# Language models' encoders in f32, which README.md makes a claim of.
+CLAIM_CASES = (
+    *("minilm-1", "minilm-8", "bert-base"),
+    *("workload-minilm-1-f32", "workload-bert-f32"),
 )
 # The part of a path or address up to its last slash.
 PLACE = re.compile(r"(?:\bhttps?:/|(?<![\w.]))/[^\s'\"]*/")
@@ -54,8 +60,9 @@ ABOUT_PAGES = (
 
 
 def machine_name(machine: dict) -> str:
-    """A file name: "amd-epyc-2-cpus-avx512"."""
-    words = f"{machine['cpu']} {machine['cpus']} cpus {machine['capability']}"
+    """A file name: "amd-epyc-znver4-2-cpus-avx512". Old records do not know the core."""
+    core = machine.get("core", "")
+    words = f"{machine['cpu']} {core} {machine['cpus']} cpus {machine['capability']}"
     return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
 
 
@@ -141,8 +148,50 @@ def readme_table(kept: dict, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def ratios(records: list[dict]) -> dict[str, list[float]]:
+    """Of the cases of the claim on all machines: the time of the frozen model over that
+    of eager, of Inductor and of the fastest peer."""
+    found: dict[str, list[float]] = {"eager": [], "inductor": [], "best": []}
+    for kept in records:
+        for name in CLAIM_CASES:
+            rows = rows_of(kept["cases"][name]) if name in kept["cases"] else {}
+            times = {who: row.value for who, row in rows.items() if row.value > 0}
+            own = times.get("anabranch frozen", 0.0)
+            peers = {
+                who: time
+                for who, time in times.items()
+                if who != "exported" and not who.startswith("anabranch")
+            }
+            if own and peers:
+                found["best"].append(own / min(peers.values()))
+                for who in ("eager", "inductor"):
+                    found[who] += [own / peers[who]] if who in peers else []
+    return found
+
+
+def claim(records: list[dict]) -> str:
+    """The line of README.md that says how fast models are."""
+    spans = {
+        who: f"{min(times):.2f} to {max(times):.2f}"
+        for who, times in ratios(records).items()
+    }
+    machines = [r for r in records if ratios([r])["best"]]
+    return (
+        f"- **Lower latency**: MiniLM and BERT with frozen weights in f32 take"
+        f" {spans['eager']} of\n"
+        f"  eager PyTorch's time, {spans['inductor']} of Inductor's, and"
+        f" {spans['best']} of that of the fastest peer\n"
+        f"  measured on the same machine; {len(machines)} kinds of machines"
+        f" ([figures](#figures)).\n"
+    )
+
+
 def readme(text: str) -> str:
-    """README.md with the table of the machine that its marker names."""
+    """README.md with the claim, and the table of the machine that its marker names."""
+    records = [read(path) for path in sorted(RESULTS.glob("*.json"))]
+    if not CLAIM.search(text):
+        sys.exit("README.md has no line `<!-- claim -->`")
+    text = CLAIM.sub(lambda m: m[1] + claim(records) + m[2], text)
     found = MARKED.search(text)
     if not found:
         sys.exit("README.md has no line `<!-- benchmark MACHINE -->`")

@@ -56,3 +56,29 @@ def test_a_run_replaces_its_cases_alone(
     }
     assert "| `b` | b | 2026-01-02 | 1,500 us | failed |" in results.page(kept)
     assert kept["cases"]["b"]["rows"][1]["error"] == "no b.so at q 1/2"
+
+
+def test_the_claim_is_a_range_over_all_machines_and_peers() -> None:
+    """It counts the slowest case on the slowest machine, against the fastest peer."""
+
+    def machine(own: float, **peers: float) -> dict:
+        times = {"anabranch": own / 9, "anabranch frozen": own, **peers}
+        rows = [{"contender": who, "value": time} for who, time in times.items()]
+        failed = {"contender": "onnxruntime", "error": "not there"}
+        return {"cases": {"minilm-1": {"rows": [*rows, failed]}}}
+
+    found = [machine(5, eager=10, inductor=8), machine(6, eager=8, openvino=4)]
+    assert results.ratios(found) == {
+        "eager": [0.5, 0.75],
+        "inductor": [0.625],
+        "best": [0.625, 1.5],
+    }
+    text = results.claim(found)
+    assert "0.50 to 0.75 of" in text and "0.62 to 1.50 of that of the fastest" in text
+    assert all(len(line) <= 110 for line in text.splitlines())
+
+
+def test_names_of_machines_tell_cores_apart() -> None:
+    about = {"cpu": "AMD EPYC", "cpus": 2, "capability": "AVX512"}
+    names = {results.machine_name(about | {"core": f"znver{n}"}) for n in (4, 5)}
+    assert names == {"amd-epyc-znver4-2-cpus-avx512", "amd-epyc-znver5-2-cpus-avx512"}
