@@ -88,9 +88,12 @@ def without_blocks(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, by GitHub's rule."""
-    headings = re.findall(r"^#+ (.*)$", without_blocks(page), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
+    """The anchors that a page names, and those of its headings, by GitHub's rule."""
+    content = without_blocks(page)
+    headings = re.findall(r"^#+ (.*)$", content, re.MULTILINE)
+    named = re.findall(r'<a id="([^"]*)">', content)
+    made = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
+    return {*named, *made}
 
 
 @pytest.mark.parametrize("page", PAGES)

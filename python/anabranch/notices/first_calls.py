@@ -101,7 +101,8 @@ def tell_operators(
     listed = ", ".join(_named(*about) for about in most)
     say(
         f"{name}: PyTorch's operators take {share:.0%} of a call: {listed}."
-        " ANABRANCH_EXPLAIN=1 gives the reasons; notices=False silences this"
+        " ANABRANCH_EXPLAIN=1 gives the reasons (docs/limits.md, L17); notices=False"
+        " silences this"
     )
 
 
@@ -133,7 +134,7 @@ def _tell_guards(name: str, share: float) -> None:
     say(
         f"{name}: Dynamo's guards take {share:.0%} of the time from call to call: they"
         " check that the model is what was traced. anabranch.cache_compile checks less, and a package"
-        " (anabranch.export) nothing"
+        " (anabranch.export) nothing (docs/limits.md, L15)"
     )
 
 
