@@ -27,6 +27,7 @@ PYTHON_DIRS = [
     "examples",
     "test",
     "torchair-compat",
+    "anabranch-vllm",
 ]
 CPP = ("*.cpp", "*.h", "*.c")
 
@@ -131,6 +132,7 @@ def mypy(fix: bool) -> int:
         "examples",
         "torchair-compat/npugraph_ex",
         "torchair-compat/torchair",
+        "anabranch-vllm/anabranch_vllm",
     ):
         if tracked(f"{name}/*.py"):
             status |= call(str(BIN / "mypy"), name)

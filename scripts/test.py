@@ -125,6 +125,7 @@ def runners(fast: bool) -> list[Runner]:
         Runner("pytest", [*pytest, "--no-loadscope-reorder"], read_pytest),
         # Run apart: other packages take its torch_npu for an NPU if they can import it.
         Runner("compat", [*pytest, "torchair-compat/tests"], read_pytest),
+        Runner("vllm", [*pytest, "anabranch-vllm/tests"], read_pytest),
     ]
 
 
@@ -192,7 +193,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--fast", action="store_true", help="the quick subset")
     parser.add_argument(
-        "groups", nargs="*", help="lint sanitize fuzz gtest lit pytest compat"
+        "groups", nargs="*", help="lint sanitize fuzz gtest lit pytest compat vllm"
     )
     args = parser.parse_args()
     chosen = [

@@ -114,7 +114,7 @@ def test_named_files_exist(page: str) -> None:
     a source file. Names in capitals (`FILE.py`) stand for a user's file."""
     path = re.compile(
         r"`((?:src|python|test|tools|include|docs|scripts|benchmark|examples|cmake"
-        r"|torchair-compat)/[\w./-]+|\w*[a-z]\w*\.(?:py|cpp|h|td|fbs))`"
+        r"|torchair-compat|anabranch-vllm)/[\w./-]+|\w*[a-z]\w*\.(?:py|cpp|h|td|fbs))`"
     )
     known = {file.name for file in tracked()}
     report(

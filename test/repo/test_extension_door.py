@@ -1,5 +1,5 @@
-"""Front ends import the core only as `anabranch` and `anabranch.extension`: torchair-compat
-and `anabranch.llm`."""
+"""Front ends import the core only as `anabranch` and `anabranch.extension`:
+torchair-compat, anabranch-vllm and `anabranch.llm`."""
 
 import ast
 from collections.abc import Iterator
@@ -18,9 +18,11 @@ FRONT_ENDS_OF_THE_CORE = ("llm",)
 def product_files() -> list[Path]:
     """The front ends' own files, without tests."""
     compat = tracked("torchair-compat/**/*.py", "torchair-compat/*.py")
+    vllm = tracked("anabranch-vllm/anabranch_vllm/*.py")
     ours = [f"python/anabranch/{name}/**/*.py" for name in FRONT_ENDS_OF_THE_CORE]
     ours += [f"python/anabranch/{name}/*.py" for name in FRONT_ENDS_OF_THE_CORE]
-    return [p for p in compat if COMPAT / "tests" not in p.parents] + tracked(*ours)
+    compat = [p for p in compat if COMPAT / "tests" not in p.parents]
+    return [*compat, *vllm, *tracked(*ours)]
 
 
 def public_names() -> set[str]:

@@ -10,7 +10,11 @@ from repository import ROOT, tracked
 
 # A wing's own `__init__.py` has the list of a Python wing. The first header to read has
 # the list of a wing of the binding.
-PACKAGES = ("python/anabranch", "python/anabranch_runtime")
+PACKAGES = (
+    "python/anabranch",
+    "python/anabranch_runtime",
+    "anabranch-vllm/anabranch_vllm",
+)
 COMPAT = ROOT / "torchair-compat" / "torchair" / "_impl"
 BINDINGS = ROOT / "python" / "bindings"
 ROW = re.compile(r"^(\w+/?) {2,}\S", re.MULTILINE)

@@ -1,0 +1,34 @@
+"""vLLM's models on CPUs, compiled by Anabranch: a plug-in that vLLM finds by itself.
+
+vLLM calls `platform` and `prepare` in each of its processes. Start with `settings`.
+
+versions   the versions of vLLM that this package is tested with
+settings   what Anabranch asks of vLLM's compilation, and the environment's defaults
+platform   vLLM's CPU platform with these settings
+linear     keeps linear layers visible to the compiler
+backend    compiles a graph of vLLM, and logs what was compiled and what was not
+"""
+
+from __future__ import annotations
+
+
+def platform() -> str | None:
+    """The platform's name, for vLLM's group of platform plug-ins. None: this vLLM is
+    not one for CPUs, or not one of the tested versions."""
+    from . import settings, versions
+
+    if not versions.is_for_cpus():
+        return None
+    versions.say_if_untested()
+    if not versions.is_tested():
+        return None
+    settings.set_environment()
+    return "anabranch_vllm.platform.AnabranchPlatform"
+
+
+def prepare() -> None:
+    """Keeps linear layers visible, for vLLM's group of general plug-ins."""
+    from . import linear, versions
+
+    if versions.is_for_cpus() and versions.is_tested():
+        linear.keep_visible()

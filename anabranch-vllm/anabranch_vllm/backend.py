@@ -1,0 +1,46 @@
+"""Compiles a graph of vLLM, and logs what was compiled and what was not."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch.fx
+
+import anabranch
+
+_log = logging.getLogger("vllm.anabranch")
+
+
+def compile_graph(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """The backend that vLLM's setting names. The options are torch.compile's."""
+    before = dataclasses.replace(anabranch.counters)
+    compiled = anabranch.anabranch(module, example_inputs, options=options)
+    _log.info("%s", summary(before, anabranch.counters, anabranch.last_report() or {}))
+    return compiled
+
+
+def summary(before: Any, after: Any, report: Mapping[str, Any]) -> str:
+    """What was compiled between two states of the counters, as one line."""
+    grown = {
+        field.name: getattr(after, field.name) - getattr(before, field.name)
+        for field in dataclasses.fields(after)
+    }
+    if reason := report.get("eager"):
+        return f"Anabranch: PyTorch runs the whole graph: {reason}"
+    text = (
+        f"Anabranch: {grown['graphs']} programs ({grown['cache_hits']} from the cache),"
+        f" {grown['launches']} kernel launches and {grown['fallback_calls']} calls of"
+        " operators that have no kernel of ours"
+    )
+    if outside := report.get("outside"):
+        return f"{text}; the graph is cut at {', '.join(sorted(set(outside)))}"
+    names = sorted({fallback["op"] for fallback in report.get("fallbacks", [])})
+    return f"{text}: {', '.join(names)}" if names else text

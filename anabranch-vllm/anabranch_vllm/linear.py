@@ -1,0 +1,58 @@
+"""Keeps linear layers visible to the compiler.
+
+vLLM's CPU platform packs the weight of a linear layer into an operator of its own, which
+no compiler can look into. Here the layer calls F.linear of its parameter, so Anabranch
+packs the weight, and fuses what comes before and after the product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from . import settings
+
+Dispatch = Callable[[torch.nn.Module, bool], None]
+
+
+def keep_visible() -> None:
+    """Replaces vLLM's choice of a product for the linear layers of compiled models."""
+    from vllm.model_executor.layers import utils
+
+    if not isinstance(utils.dispatch_cpu_unquantized_gemm, VisibleLinear):
+        utils.dispatch_cpu_unquantized_gemm = VisibleLinear(
+            utils.dispatch_cpu_unquantized_gemm, _is_compiled
+        )
+
+
+class VisibleLinear:
+    """Chooses the product of a layer, in the place of vLLM's function.
+
+    theirs       vLLM's function
+    is_compiled  whether Anabranch compiles the model whose weights are loaded
+    """
+
+    def __init__(self, theirs: Dispatch, is_compiled: Callable[[], bool]) -> None:
+        self.theirs = theirs
+        self.is_compiled = is_compiled
+
+    def __call__(self, layer: torch.nn.Module, remove_weight: bool) -> None:
+        """Embeddings keep their weight when vLLM packs it: the product that computes
+        logits from one runs outside of the compiled graph, so it stays vLLM's."""
+        if not remove_weight or not self.is_compiled() or not _is_matrix(layer):
+            self.theirs(layer, remove_weight)
+            return
+        layer.cpu_linear = F.linear
+
+
+def _is_matrix(layer: Any) -> bool:
+    return not layer.weight.is_meta and layer.weight.ndim == 2
+
+
+def _is_compiled() -> bool:
+    from vllm.config import get_current_vllm_config_or_none
+
+    config = get_current_vllm_config_or_none()
+    return config is not None and config.compilation_config.backend == settings.BACKEND

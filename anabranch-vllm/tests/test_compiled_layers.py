@@ -1,0 +1,126 @@
+"""Layers as vLLM traces them: linear layers stay visible, attention is an operator, the
+guards are dropped. Needs no vLLM."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import anabranch
+from anabranch_vllm import backend
+from anabranch_vllm.linear import VisibleLinear
+
+caches: dict[str, Tensor] = {}
+
+
+@torch.library.custom_op("vllm_test::attend", mutates_args=("out",))
+def attend(query: Tensor, out: Tensor, layer: str) -> None:
+    """Attention of a server: it finds the cache of its layer by name."""
+    caches[layer] = torch.cat([caches[layer], query.float()])
+    out.copy_(query * caches[layer].mean())
+
+
+class Linear(nn.Module):
+    """vLLM's linear layer: it calls the product that was chosen after loading."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, columns) / columns**0.5)
+
+    def forward(self, x):
+        return self.cpu_linear(x, self.weight, None)
+
+
+class Layer(nn.Module):
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.before, self.after = Linear(32, 32), Linear(32, 32)
+
+    def forward(self, x):
+        query = self.before(x)
+        out = torch.empty_like(query)
+        attend(query, out, self.name)
+        return x + torch.nn.functional.silu(self.after(out))
+
+
+def choose(model: nn.Module, compiled: bool) -> list[nn.Module]:
+    """Chooses the products of a model. Returns the layers that vLLM's function got."""
+    theirs: list[nn.Module] = []
+    dispatch = VisibleLinear(
+        lambda layer, remove: theirs.append(layer), lambda: compiled
+    )
+    for layer in model.modules():
+        if isinstance(layer, Linear):
+            dispatch(layer, True)
+    return theirs
+
+
+def served(model: nn.Module):
+    """Compiles a model as vLLM does: one graph without guards."""
+    return torch.compile(
+        model,
+        backend=backend.compile_graph,
+        fullgraph=True,
+        dynamic=False,
+        options={"guard_filter_fn": torch.compiler.skip_all_guards_unsafe},
+    )
+
+
+def run(function, inputs: list[Tensor]) -> list[Tensor]:
+    for name in ("0", "1"):
+        caches[name] = torch.zeros(0, 32)
+    with torch.no_grad():
+        return [function(x) for x in inputs]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_one_program_serves_prompts_and_single_tokens(dtype, caplog) -> None:
+    model = nn.Sequential(Layer("0"), Layer("1")).to(dtype).eval()
+    assert not choose(model, compiled=True)
+    inputs = [torch.randn(n, 32).to(dtype) for n in (7, 1, 1, 4, 1)]
+    torch._dynamo.mark_dynamic(inputs[0], 0)
+    with caplog.at_level(logging.INFO, "vllm.anabranch"):
+        found = run(served(model), inputs)
+    assert anabranch.counters.graphs == 1
+    assert anabranch.counters.eager_graphs == 0
+    assert anabranch.counters.fallback_calls == 2  # attention, in each layer
+    (line,) = caplog.messages
+    assert line.endswith("no kernel of ours: vllm_test::attend")
+    close = {"rtol": 2e-2, "atol": 2e-2} if dtype is torch.bfloat16 else {}
+    for own, eager in zip(found, run(model, inputs), strict=True):
+        torch.testing.assert_close(own, eager, **close)
+
+
+def test_only_compiled_models_change() -> None:
+    model = nn.Sequential(Layer("0"))
+    assert len(choose(model, compiled=False)) == 2
+
+
+def test_embeddings_and_other_weights_stay_vllms() -> None:
+    theirs: list[nn.Module] = []
+    dispatch = VisibleLinear(lambda layer, remove: theirs.append(layer), lambda: True)
+    embedding, experts = Linear(8, 8), nn.Module()
+    experts.weight = nn.Parameter(torch.randn(2, 8, 8))
+    absent = Linear(8, 8).to("meta")
+    dispatch(embedding, False)
+    dispatch(experts, True)
+    dispatch(absent, True)
+    assert theirs == [embedding, experts, absent]
+
+
+@pytest.mark.parametrize(
+    ("report", "text"),
+    [
+        ({"eager": "no description"}, "PyTorch runs the whole graph: no description"),
+        ({"outside": ["b", "a", "b"]}, "the graph is cut at a, b"),
+        ({"fallbacks": []}, "no kernel of ours"),
+    ],
+)
+def test_the_line_says_what_was_not_compiled(report, text) -> None:
+    assert backend.summary(anabranch.counters, anabranch.counters, report).endswith(
+        text
+    )
