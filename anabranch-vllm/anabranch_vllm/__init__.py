@@ -2,11 +2,11 @@
 
 vLLM calls `platform` and `prepare` in each of its processes. Start with `settings`.
 
-versions   the versions of vLLM that this package is tested with
-settings   what Anabranch asks of vLLM's compilation, and the environment's defaults
-platform   vLLM's CPU platform with these settings
-linear     keeps linear layers visible to the compiler
-backend    compiles a graph of vLLM, and logs what was compiled and what was not
+versions      the versions of vLLM that this package is tested with
+settings      what Anabranch asks of vLLM's compilation, and the environment's defaults
+cpu_platform  vLLM's CPU platform with these settings
+linear        keeps linear layers visible to the compiler
+backend       compiles a graph of vLLM, and logs what was compiled and what was not
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def platform() -> str | None:
     if not versions.is_tested():
         return None
     settings.set_environment()
-    return "anabranch_vllm.platform.AnabranchPlatform"
+    return "anabranch_vllm.cpu_platform.AnabranchPlatform"
 
 
 def prepare() -> None:

