@@ -6,6 +6,7 @@ versions      the versions of vLLM that this package is tested with
 settings      what Anabranch asks of vLLM's compilation, and the environment's defaults
 cpu_platform  vLLM's CPU platform with these settings
 linear        keeps linear layers visible to the compiler
+saved         graphs that vLLM saves and loads
 backend       compiles a graph of vLLM, and logs what was compiled and what was not
 """
 

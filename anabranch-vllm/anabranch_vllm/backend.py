@@ -11,6 +11,8 @@ import torch.fx
 
 import anabranch
 
+from . import saved
+
 _log = logging.getLogger("vllm.anabranch")
 
 
@@ -24,7 +26,7 @@ def compile_graph(
     before = dataclasses.replace(anabranch.counters)
     compiled = anabranch.anabranch(module, example_inputs, options=options)
     _log.info("%s", summary(before, anabranch.counters, anabranch.last_report() or {}))
-    return compiled
+    return saved.as_vllm_saves_it(compiled)
 
 
 def summary(before: Any, after: Any, report: Mapping[str, Any]) -> str:

@@ -124,3 +124,20 @@ def test_the_line_says_what_was_not_compiled(report, text) -> None:
     assert backend.summary(anabranch.counters, anabranch.counters, report).endswith(
         text
     )
+
+
+def gated(x: Tensor, weight: Tensor) -> Tensor:
+    return torch.nn.functional.silu(x @ weight) * x
+
+
+def test_a_saved_graph_is_loaded(tmp_path) -> None:
+    x, weight = torch.randn(7, 32), torch.randn(32, 32)
+    with torch.no_grad(), torch._dynamo.config.patch(enable_aot_compile=True):
+        compiled = served(gated).aot_compile(((x, weight), {}))
+    compiled.save_compiled_function(str(tmp_path / "model"))
+    with (tmp_path / "model").open("rb") as file:
+        loaded = torch.compiler.load_compiled_function(file)
+    loaded._artifacts.compiled_fn.finalize_loading(None)
+    with torch.no_grad():
+        torch.testing.assert_close(loaded(x, weight), gated(x, weight))
+    assert anabranch.counters.loaded == 1
