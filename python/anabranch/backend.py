@@ -22,6 +22,7 @@ from .capture import (
     watched_weights,
 )
 from .capture.aot import aot
+from .capture.complex_parts.rewrite import rewrite
 from .capture.eager_graph import run_eagerly
 from .capture.handmade import complete
 from .capture.partition import Parts
@@ -206,6 +207,7 @@ def compile_graph(
     name = _graph_name()
     torch_streams.translate(module)
     complete(module)
+    rewrite(module)
     overlap.arrange(module, config)
     unit_sizes.notice([])
     watching = observer.current()

@@ -13,6 +13,7 @@ kept_whole          operators that a trace keeps whole and `handmade` takes apar
 inlining            puts the operators of a region in the place of its calls
 handmade            completes nodes that a pass has made
 decompositions/     decomposes operators in other ways than PyTorch does
+complex_parts/      computes complex tensors as two real ones
 number_arguments    gives Python numbers the dtype of the trace
 storage_offsets     has a trace know where tensors begin in their memory
 sharing             compares how the arguments of calls share memory

@@ -36,7 +36,7 @@ def complete(module: torch.fx.GraphModule) -> None:
             complete(child)
     if all(map(_is_complete, module.graph.nodes)):
         return
-    work = _Completion(module)
+    work = Completion(module)
     for node in list(module.graph.nodes):
         work.visit(node)
     module.graph.lint()
@@ -61,7 +61,9 @@ def _has_none(node: torch.fx.Node) -> bool:
     return node.op in ("placeholder", "output")
 
 
-class _Completion:
+class Completion:
+    """Puts nodes into a graph as the tracer makes them."""
+
     def __init__(self, module: torch.fx.GraphModule) -> None:
         self.module = module
         values = [node.meta.get("val") for node in module.graph.nodes]
@@ -84,13 +86,13 @@ class _Completion:
         elif node.op == "get_attr":
             node.meta["val"] = self._attribute(str(node.target))
         elif _is_final(node):
-            node.meta["val"] = self._run(node, self._function(node))
+            node.meta["val"] = self.run(node, self._function(node))
             self.changed.add(node)
         else:
             self._inline(node)
 
     def _renew(self, node: torch.fx.Node) -> None:
-        value = self._run(node, self._function(node))
+        value = self.run(node, self._function(node))
         if _visible_type(value) != _visible_type(node.meta["val"]):
             node.meta["val"] = value
             self.changed.add(node)
@@ -113,7 +115,7 @@ class _Completion:
         assert callable(node.target)
         return node.target
 
-    def _run(self, node: torch.fx.Node, function: Callable[..., Any]) -> Any:
+    def run(self, node: torch.fx.Node, function: Callable[..., Any]) -> Any:
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), _value_of)
         try:
             with self.mode, torch.no_grad():
@@ -126,7 +128,7 @@ class _Completion:
 
     def _inline(self, node: torch.fx.Node) -> None:
         """Replaces the node by the nodes of a trace of it."""
-        inputs = [n for n in node.all_input_nodes if _is_traced(n.meta.get("val"))]
+        inputs = [n for n in node.all_input_nodes if is_traced(n.meta.get("val"))]
 
         def call(*values: Any) -> Any:
             known = dict(zip(inputs, values))
@@ -140,21 +142,11 @@ class _Completion:
         if _is_kept(node):
             key = _shape_of(node)
             if key not in self.parts:
-                self.parts[key] = self._trace(node, call, values)
+                self.parts[key] = self.trace(node, call, values)
             part = self.parts[key]
         else:
-            part = self._trace(node, call, values)
-        copied: dict[torch.fx.Node, torch.fx.Node] = {}
-        placeholders = part.graph.find_nodes(op="placeholder")
-        copied.update(zip(placeholders, inputs))
-        with self.module.graph.inserting_before(node):
-            for inner in part.graph.nodes:
-                if inner.op == "get_attr":
-                    copied[inner] = self._constant(part, inner)
-                elif not _has_none(inner):
-                    copied[inner] = self.module.graph.node_copy(inner, copied.get)
-                    copied[inner].meta.pop("stack_trace", None)
-                    self.changed.add(copied[inner])
+            part = self.trace(node, call, values)
+        copied = self.copy(part, inputs, node)
         result = part.graph.output_node().args[0]
         if isinstance(result, torch.fx.Node) and (
             _visible_type(result.meta["val"]) == _visible_type(node.meta.get("val"))
@@ -162,7 +154,27 @@ class _Completion:
             self.changed.discard(copied[result])
         self._give_back(node, torch.fx.node.map_arg(result, copied.get))
 
-    def _trace(
+    def copy(
+        self,
+        part: torch.fx.GraphModule,
+        inputs: Sequence[torch.fx.Node],
+        place: torch.fx.Node,
+    ) -> dict[torch.fx.Node, torch.fx.Node]:
+        """Copies the nodes of a trace in front of `place`. Its inputs are `inputs`.
+        Returns the copies by the nodes of the trace."""
+        copied: dict[torch.fx.Node, torch.fx.Node] = {}
+        copied.update(zip(part.graph.find_nodes(op="placeholder"), inputs))
+        with self.module.graph.inserting_before(place):
+            for inner in part.graph.nodes:
+                if inner.op == "get_attr":
+                    copied[inner] = self._constant(part, inner)
+                elif not _has_none(inner):
+                    copied[inner] = self.module.graph.node_copy(inner, copied.get)
+                    copied[inner].meta.pop("stack_trace", None)
+                    self.changed.add(copied[inner])
+        return copied
+
+    def trace(
         self, node: torch.fx.Node, call: Callable[..., Any], values: Sequence[Any]
     ) -> torch.fx.GraphModule:
         before = self.mode.allow_non_fake_inputs
@@ -228,7 +240,7 @@ def _is_final(node: torch.fx.Node) -> bool:
     return target not in all_decompositions() and not implicit
 
 
-def _is_traced(value: Any) -> bool:
+def is_traced(value: Any) -> bool:
     return isinstance(value, torch.Tensor | torch.SymInt | torch.SymFloat)
 
 
