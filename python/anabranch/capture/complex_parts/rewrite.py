@@ -16,6 +16,7 @@ parts have the values that the mark promises."""
 
 from __future__ import annotations
 
+import cmath
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -160,6 +161,8 @@ class _Rewriter:
         elif node.target is aten.view_as_real.default:
             parts = self._parts(node.args[0])
             self._replace(node, self._stack(node, node, parts))
+        elif any(map(_is_infinite, node.args)):
+            raise _NoRule
         else:
             args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), self._read)
             made = self._trace(node, RULES[node.target], args, kwargs)
@@ -324,6 +327,12 @@ def _after(node: Node) -> Node:
     while place.op == "placeholder":
         place = place.next
     return place
+
+
+def _is_infinite(value: Any) -> bool:
+    """Whether this is a complex number of which PyTorch makes NaNs: it multiplies the
+    number by alpha, and infinity by the zero of alpha's imaginary part."""
+    return isinstance(value, complex) and not cmath.isfinite(value)
 
 
 def _taken(value: Any, part: str) -> Any:
