@@ -109,11 +109,10 @@ def test_operators(name) -> None:
 
 LAYOUTS = {
     "transposed": lambda: rand(4, 3).mT,
-    "strided": lambda: rand(6, 8)[::2, 1::2],
     "expanded": lambda: rand(3, 1).expand(3, 4),
     "conjugate": lambda: rand(3, 4).conj(),
     "adjoint": lambda: rand(4, 3).mH,
-    "offset": lambda: rand(25).as_strided((3, 4), (5, 1), 7),
+    "offset": lambda: rand(60).as_strided((3, 4), (16, 2), 7),
 }
 
 
@@ -198,7 +197,7 @@ def random_function(seed: int):
 
 
 # How many random graphs: more where the soak test asks for more.
-SEEDS = int(os.environ.get("ANABRANCH_RANDOM_COMPLEX", 4))
+SEEDS = int(os.environ.get("ANABRANCH_RANDOM_COMPLEX", 2))
 STEPS = [
     lambda x, y: x + y,
     lambda x, y: x - y * 1j,
