@@ -23,6 +23,7 @@ _RUN_SUBGRAPHS = (
     torch.ops.higher_order.while_loop,
     torch.ops.higher_order.scan,
     torch.ops.higher_order.map_impl,
+    torch.ops.higher_order.flex_attention,
 )
 
 # Functions of the module `operator` that write, by name. The name of `and_` looks so,

@@ -11,6 +11,8 @@ watched_weights     chooses the weights that a program watches for changes
 whole_operators     the operators that the compiler lowers as a whole (generated)
 kept_whole          operators that a trace keeps whole and `handmade` takes apart
 inlining            puts the operators of a region in the place of its calls
+flex/               takes attention with a score function apart
+splicing            puts a trace in the place of a node
 handmade            completes nodes that a pass has made
 decompositions/     decomposes operators in other ways than PyTorch does
 complex_parts/      computes complex tensors as two real ones

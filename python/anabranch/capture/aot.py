@@ -42,6 +42,7 @@ from .decompositions import (
     weight_only,
 )
 from .eager_graph import misdescribed_operator, run_eagerly
+from .flex import calls as flex
 from .input_sources import InputSources, graph_sources, input_sources
 
 aten = torch.ops.aten
@@ -142,14 +143,15 @@ def aot(
     if freeze and not training and not saves:
         constants.guard(module, sources.arguments)
 
-    forward, backward = _compilers(compile_graph, sources, saves)
     table = decompositions() | dict(more_decompositions or {})
+    forward, backward = _compilers(compile_graph, sources, saves, table)
     trace = functools.partial(_trace, module, example_inputs, table)
 
     def inference() -> Callable[..., Any]:
         traced = None
         if not purity.may_write(module, example_inputs):
-            traced = _trace_as_it_is(trace, forward, stateless=not sources.state)
+            stateless = not sources.state
+            traced = _trace_as_it_is(trace, forward, table, stateless)
         if traced is None:
             return trace(forward, backward)
         # A graph that is compiled again for small sizes keeps its arguments.
@@ -170,6 +172,15 @@ def aot(
         return module.forward
 
 
+def flatten(
+    graph: torch.fx.GraphModule, table: Mapping[Any, Callable[..., Any]]
+) -> None:
+    """Puts operators in the place of the calls that run subgraphs, where the operators
+    can say the same."""
+    inlining.inline(graph)
+    flex.inline(graph, table)
+
+
 def _can_be_saved(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
     """Whether PyTorch may save a Dynamo graph. A graph that writes in place holds for
     the memory that its arguments share, which no artefact can compare."""
@@ -179,13 +190,16 @@ def _can_be_saved(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -
 
 
 def _compilers(
-    compile_graph: GraphCompiler, sources: InputSources, saves: bool
+    compile_graph: GraphCompiler,
+    sources: InputSources,
+    saves: bool,
+    table: Mapping[Any, Callable[..., Any]],
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The compilers of forward and of backward graphs, as AOTAutograd calls them. They
     return artefacts if PyTorch `saves` the graphs."""
 
     def forward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
-        inlining.inline(graph)
+        flatten(graph, table)
         storage_offsets.mend_slices(graph.graph)
         check_views(graph.graph.nodes)
         check_places(graph.graph.nodes)
@@ -195,7 +209,7 @@ def _compilers(
             return compile_graph(graph, inputs, graph_sources(graph, sources))
 
     def compile_backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
-        inlining.inline(graph)
+        flatten(graph, table)
         with _disable_current_modes(), saving.switched(saves):
             if (operator := misdescribed_operator(graph)) is not None:
                 reason = f"PyTorch traces wrong shapes for {operator} of bf16"
@@ -232,7 +246,10 @@ def _untraced(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _trace_as_it_is(
-    trace: Callable[..., Any], forward: Callable[..., Any], stateless: bool
+    trace: Callable[..., Any],
+    forward: Callable[..., Any],
+    table: Mapping[Any, Callable[..., Any]],
+    stateless: bool,
 ) -> Callable[..., Any] | None:
     """Traces without functionalization, which takes a third of the time of a trace with
     symbolic sizes and changes nothing in a graph without in-place writes. None: the
@@ -245,7 +262,7 @@ def _trace_as_it_is(
 
     def compile_pure(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         nonlocal compiling, direct
-        inlining.inline(graph)
+        flatten(graph, table)
         if not purity.is_pure(graph):
             raise purity.Impure
         compiling = True

@@ -19,6 +19,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from ..errors import CompileError
 from . import kept_whole
 from .aot import WHOLE, all_decompositions
+from .splicing import copy_before
 
 _IMPLICIT = "CompositeImplicitAutograd"
 
@@ -162,16 +163,10 @@ class Completion:
     ) -> dict[torch.fx.Node, torch.fx.Node]:
         """Copies the nodes of a trace in front of `place`. Its inputs are `inputs`.
         Returns the copies by the nodes of the trace."""
-        copied: dict[torch.fx.Node, torch.fx.Node] = {}
-        copied.update(zip(part.graph.find_nodes(op="placeholder"), inputs))
-        with self.module.graph.inserting_before(place):
-            for inner in part.graph.nodes:
-                if inner.op == "get_attr":
-                    copied[inner] = self._constant(part, inner)
-                elif not _has_none(inner):
-                    copied[inner] = self.module.graph.node_copy(inner, copied.get)
-                    copied[inner].meta.pop("stack_trace", None)
-                    self.changed.add(copied[inner])
+        copied = copy_before(place, self.module, part, inputs, self.mode)
+        self.changed.update(
+            copied[inner] for inner in part.graph.nodes if inner.op == "call_function"
+        )
         return copied
 
     def trace(
@@ -189,19 +184,6 @@ class Completion:
             ) from error
         finally:
             self.mode.allow_non_fake_inputs = before
-
-    def _constant(
-        self, part: torch.fx.GraphModule, inner: torch.fx.Node
-    ) -> torch.fx.Node:
-        """Makes a tensor that the trace found an attribute of the graph."""
-        value = getattr(part, str(inner.target))
-        number = 0
-        while hasattr(self.module, f"_handmade_{number}"):
-            number += 1
-        self.module.register_buffer(f"_handmade_{number}", value, persistent=False)
-        made = self.module.graph.get_attr(f"_handmade_{number}")
-        made.meta["val"] = self._attribute(f"_handmade_{number}")
-        return made
 
     def _give_back(self, node: torch.fx.Node, result: Any) -> None:
         """Makes users of the node read the result of the trace."""

@@ -23,8 +23,7 @@ from torch.fx.traceback import preserve_node_meta
 from torch.utils import _pytree as pytree
 
 from .. import dynamo_lock
-from ..capture import inlining
-from ..capture.aot import export_decompositions
+from ..capture.aot import export_decompositions, flatten, whole_composites
 from ..describe.description import InputSource
 from ..describe.symbol_table import bounds_of
 from ..describe.symbols import Unsupported
@@ -71,7 +70,8 @@ def read_exported(program: ExportedProgram, forward: Any = None) -> ExportedGrap
         _without_notes(program),
     ):
         program = program.run_decompositions(export_decompositions())
-    inlining.inline(program.graph_module)
+        with whole_composites():
+            flatten(program.graph_module, export_decompositions())
     reader = _ExportedReader(program)
     reader.write_mutations()
     reader.name_inputs()
