@@ -43,3 +43,17 @@ func.func @tiled(%q: tensor<1x6x5x4xf32>, %k: tensor<1x3x7x4xf32>, %v: tensor<1x
   %r = anabranch.aten "scaled_dot_product_attention"(%q, %k3, %k3) {query = #anabranch.operand<0>, key = #anabranch.operand<1>, value = #anabranch.operand<2>, attn_mask, dropout_p = 0.0, is_causal = false, scale, enable_gqa = false} : (tensor<1x6x5x4xf32>, tensor<1x6x7x4xf32>, tensor<1x6x7x4xf32>) -> tensor<1x6x5x4xf32>
   return %r : tensor<1x6x5x4xf32>
 }
+
+// Inputs that share a symbol have equal batches.
+// WHOLE-LABEL: func @shared_symbol
+//       WHOLE:   anabranch.attention %arg0, %arg1, %arg2 dims(%{{.*}}) {scale = 5.000000e-01 : f64}
+func.func @shared_symbol(%q: tensor<?x2x5x4xf32>, %k: tensor<?x2x7x4xf32>, %v: tensor<?x2x7x4xf32>) -> tensor<?x2x5x4xf32> {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %q, %c0 : tensor<?x2x5x4xf32>
+  %of_k = tensor.dim %k, %c0 : tensor<?x2x7x4xf32>
+  anabranch.expect %of_k is %n
+  %of_v = tensor.dim %v, %c0 : tensor<?x2x7x4xf32>
+  anabranch.expect %of_v is %n
+  %r = anabranch.aten "scaled_dot_product_attention"(%q, %k, %v) dims(%n) {query = #anabranch.operand<0>, key = #anabranch.operand<1>, value = #anabranch.operand<2>, attn_mask, dropout_p = 0.0, is_causal = false, scale, enable_gqa = false} : (tensor<?x2x5x4xf32>, tensor<?x2x7x4xf32>, tensor<?x2x7x4xf32>) -> tensor<?x2x5x4xf32>
+  return %r : tensor<?x2x5x4xf32>
+}

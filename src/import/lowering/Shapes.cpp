@@ -87,10 +87,30 @@ RankedTensorType typeOf(ArrayRef<OpFoldResult> sizes, Type element) {
 // Equality
 //===----------------------------------------------------------------------===//
 
+/// The size that the graph promises a dimension of an argument to be; the value
+/// itself if it is none.
+static Value promised(Value value) {
+  auto dim = value.getDefiningOp<tensor::DimOp>();
+  auto argument = dim ? dyn_cast<BlockArgument>(dim.getSource()) : nullptr;
+  if (!argument)
+    return value;
+  for (Operation *user : argument.getUsers()) {
+    auto other = dyn_cast<tensor::DimOp>(user);
+    if (!other || other.getConstantIndex() != dim.getConstantIndex())
+      continue;
+    for (Operation *reader : other->getUsers())
+      if (auto expect = dyn_cast<ir::ExpectOp>(reader))
+        if (expect.getSize() == other.getResult() && expect.getSame())
+          return expect.getSame();
+  }
+  return value;
+}
+
 /// Whether two values are equal by structure. Import computes the same size
 /// anew for each operator, so equal sizes are often different values. Size
 /// expressions are small; the depth bounds the work on a shared one.
 static bool sameValue(Value a, Value b, int depth = 8) {
+  a = promised(a), b = promised(b);
   if (a == b)
     return true;
   Operation *left = a.getDefiningOp(), *right = b.getDefiningOp();
