@@ -146,6 +146,46 @@ def test_associative_scan(dynamic):
     compare(function, *calls, dynamic=dynamic)
 
 
+COMBINE = {
+    "sum": (lambda a, b: a + b, 1),
+    "largest": (torch.maximum, 1),
+    "recurrence": (lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), 2),
+    "products": (lambda a, b: a @ b, 1),
+}
+
+
+def test_associative_scans_of_any_length():
+    """The log-step form of a scan equals a loop from the left, or from the right."""
+    dice = random.Random(5)
+    for name, (combine, count) in COMBINE.items():
+        reverse, dim = dice.random() < 0.5, dice.choice((0, 1))
+        shape = [3, 3, 3]
+        shape[dim] = dice.choice((1, 2, 7, 16, 33))
+        if name == "products":
+            dim, shape = 0, [shape[dim], 3, 3]
+        given = tuple(torch.rand(shape) for _ in range(count))
+
+        def function(*xs, combine=combine, dim=dim, reverse=reverse):
+            tree = xs if len(xs) > 1 else xs[0]
+            return associative_scan(
+                combine, tree, dim=dim, reverse=reverse, combine_mode="generic"
+            )
+
+        with torch.no_grad():
+            got = compiled(function, fullgraph=True)(*given)
+        slices = [x.double().movedim(dim, 0) for x in given]
+        steps = [tuple(part) for part in zip(*slices)]
+        found = steps[:: -1 if reverse else 1]
+        for at in range(1, len(found)):
+            left, right = found[at - 1], found[at]
+            made = combine(left, right) if count > 1 else (combine(left[0], right[0]),)
+            found[at] = made
+        for number, result in enumerate(got if count > 1 else (got,)):
+            column = [step[number] for step in found][:: -1 if reverse else 1]
+            wanted = torch.stack(column).movedim(0, dim).float()
+            torch.testing.assert_close(result, wanted, msg=name)
+
+
 def test_loops_and_branches_in_each_other():
     def function(n, xs, w):
         def step(c, x):
