@@ -38,8 +38,51 @@ _ACTIVATIONS: dict[int, Callable[[Tensor], Tensor]] = {
 }
 
 
+class Table:
+    """A tensor for each group: its rows, or one of a list. `of` has a dimension for rows,
+    so (n,) is (1, n)."""
+
+    def __init__(self, given: Sequence[Tensor], groups: int, rows: bool) -> None:
+        """`rows`: the one tensor given has a row for each group."""
+        self._rows = given[0] if rows else None
+        self._parts = given
+        self._groups = groups
+        self.dtype = given[0].dtype
+
+    def __len__(self) -> int:
+        return self._groups
+
+    def of(self, group: int | Tensor) -> Tensor:
+        """The tensor of one group; or of a group for each row, (rows, ..., n). A graph
+        reads the rows where they are: the copy that eager PyTorch makes is not made."""
+        if isinstance(group, Tensor):
+            rows = torch.stack(list(self._parts)) if self._rows is None else self._rows
+            return _two(rows[group], 3)
+        return _two(self._parts[group] if self._rows is None else self._rows[group], 2)
+
+
+def _two(table: Tensor, most: int) -> Tensor:
+    return table.unsqueeze(-2) if table.dim() < most else table
+
+
 class GroupProducts:
-    """The weights and tables of all groups. `of` computes the product of one group."""
+    """The weights and tables of all groups. `of` computes the product of one group, or
+    of one row each with its own group. The arithmetic depends on the operands:
+
+    - Floats of one dtype: the bias is added before the result is rounded.
+    - int8: int32 sums plus an int32 bias; in f32 times `scale` (n,) or (1,), times
+      `per_token_scale` (m,), plus another bias; then `act_type` (1 relu, 2 gelu by
+      tanh, 4 fast gelu, 5 silu). The result has `output_dtype`: a float, int8 with
+      scales of npu_trans_quant_param, or int32 sums.
+    - int32: eight int4 each, with scales (n,) or (parts, n).
+    - int8 and a weight of int4: ((x - 8) @ weight * `scale` + bias + x's sums *
+      `offset`) * `per_token_scale`, where `scale` and `offset` have a row for each part
+      of k. The bias, 8 * scale * weight summed over k, takes the 8 away again.
+      group_list has sizes, whatever group_list_type says
+    - Floats and a weight of int8 or int4: (weight + antiquant_offset) *
+      antiquant_scale, both (n,) or (parts, n).
+    - float8 and other small floats come as f32: `small_groups` multiplies their scales.
+    """
 
     def __init__(
         self,
@@ -59,9 +102,10 @@ class GroupProducts:
         """`wide`: quantised operands have a result of f32, for an operator that goes on
         with it."""
         self.stacked = len(weight) == 1 and weight[0].dim() == 3
-        self.weights = list(weight[0]) if self.stacked else list(weight)
-        for one in self.weights:
-            check(one.dim() == 2, NAME, "each weight must have 2 or 3 dimensions")
+        right = self.stacked or all(one.dim() == 2 for one in weight)
+        check(right, NAME, "each weight must have 2 or 3 dimensions")
+        groups = weight[0].shape[0] if self.stacked else len(weight)
+        self._weights = Table(weight, groups, self.stacked)
         self._biases = self._tables("bias", bias)
         self._scales = self._tables("scale", scale)
         self._offsets = self._tables("offset", offset)
@@ -78,19 +122,18 @@ class GroupProducts:
         self.quantised = self._check_dtypes(weight[0].dtype, per_token)
 
     def __len__(self) -> int:
-        return len(self.weights)
+        return len(self._weights)
 
-    def _tables(self, what: str, given: Sequence[Tensor] | None) -> list[Tensor | None]:
+    def _tables(self, what: str, given: Sequence[Tensor] | None) -> Table | None:
         """One table for each group: a list of them, or the rows of one tensor."""
-        groups = len(self.weights)
+        groups = len(self)
         if not given:
-            return [None] * groups
-        if len(given) == groups and not self.stacked:
-            return [_row(t) for t in given]
-        if len(given) == 1 and given[0].dim() >= 2 and given[0].shape[0] == groups:
-            return [_row(t) for t in given[0]]
-        check(len(given) == groups, NAME, f"{what} must have {groups} parts")
-        return [_row(t) for t in given]
+            return None
+        rows = len(given) == 1 and given[0].dim() >= 2 and given[0].shape[0] == groups
+        rows = rows and (self.stacked or groups > 1)
+        check(rows or len(given) == groups, NAME, f"{what} must have {groups} parts")
+        check(given[0].dim() > 0, NAME, f"{what} must have 1 dimension or more")
+        return Table(given, groups, rows)
 
     def _check_activation(
         self, act_type: int | None, per_token: bool
@@ -104,12 +147,12 @@ class GroupProducts:
 
     def _check_dtypes(self, weight: torch.dtype, per_token: bool) -> bool:
         """Checks the dtypes. Returns whether both operands are integers."""
-        has_scale = self._scales[0] is not None
-        has_factor = self._factors[0] is not None
+        has_scale = self._scales is not None
+        has_factor = self._factors is not None
         if self.of_int8_and_int4:
             self._check_int8_and_int4(per_token)
             return True
-        check(self._offsets[0] is None, NAME, "offset must be None")
+        check(self._offsets is None, NAME, "offset must be None")
         if self.kind in _FLOATS:
             same = weight == self.kind
             integers = weight in (torch.int8, torch.int32)
@@ -129,21 +172,20 @@ class GroupProducts:
             fits = self._wide or self.result in (torch.float16, torch.bfloat16)
             check(fits, NAME, f"int4 makes float16 or bfloat16, not {self.result}")
             check(has_scale, NAME, "operands of int4 need scale")
-            check(self._biases[0] is None, NAME, "operands of int4 have no bias")
+            check(self._biases is None, NAME, "operands of int4 have no bias")
         elif self.result != torch.int32:
             allowed = _WIDE_SCALES if self._wide else _SCALES.get(self.result)
             check(allowed is not None, NAME, f"int8 makes no result of {self.result}")
-            for table in self._scales:
-                got = None if table is None else table.dtype
-                text = f"a result of {self.result} needs another scale than {got}"
-                check(got in (allowed or ()), NAME, text)
+            got = None if self._scales is None else self._scales.dtype
+            text = f"a result of {self.result} needs another scale than {got}"
+            check(got in (allowed or ()), NAME, text)
         return True
 
     def _check_int8_and_int4(self, per_token: bool) -> None:
-        scale, offset = self._scales[0], self._offsets[0]
+        offset = self._offsets
         for what, table, dtype in (
-            ("bias", self._biases[0], torch.float32),
-            ("scale", scale, torch.int64),
+            ("bias", self._biases, torch.float32),
+            ("scale", self._scales, torch.int64),
             ("offset", offset, torch.float32),
         ):
             got = None if table is None else table.dtype
@@ -151,7 +193,7 @@ class GroupProducts:
             text = f"int8 with int4 needs {what} of {dtype}, got {got}"
             check(known, NAME, text)
         check(per_token, NAME, "int8 with int4 needs per_token_scale")
-        check(self._factors[0] is None, NAME, "int8 with int4: no antiquant_scale")
+        check(self._factors is None, NAME, "int8 with int4: no antiquant_scale")
         check(self._activation is None, NAME, "int8 with int4: act_type must be 0")
         known_results = (torch.float16, torch.bfloat16)
         text = f"int8 with int4 makes float16 or bfloat16, not {self.result}"
@@ -159,36 +201,37 @@ class GroupProducts:
         fits = self._wide or offset is None or self.result == torch.float16
         check(fits, NAME, f"offset makes float16, not {self.result}")
 
-    def columns(self, x: Tensor) -> int:
-        """The number of columns of the result for rows of x."""
-        inner = x.shape[-1] * (_NIBBLES if x.dtype == torch.int32 else 1)
-        return self._weight(0, inner).shape[1]
-
-    def _weight(self, group: int, inner: int) -> Tensor:
-        """The weight of a group, (k, n). Packed int4 have an eighth of the columns, or
-        of the rows in a transposed view."""
-        weight = self.weights[group]
+    def _weight(self, group: int | Tensor, inner: int) -> Tensor:
+        """The weight of a group, (..., k, n). Packed int4 have an eighth of the columns,
+        or of the rows in a transposed view."""
+        weight = self._weights.of(group)
         if weight.dtype != torch.int32:
             return weight
-        transposed = weight.shape[0] * _NIBBLES == inner
-        return unpack_int4(weight.t()).t() if transposed else unpack_int4(weight)
+        if weight.shape[-2] * _NIBBLES == inner:
+            return unpack_int4(weight.transpose(-1, -2)).transpose(-1, -2)
+        return unpack_int4(weight)
 
-    def of(self, group: int, x: Tensor, per_token: Tensor | None) -> Tensor:
+    def of_rows(self, groups: Tensor, x: Tensor, per_token: Tensor | None) -> Tensor:
+        """x (m, k), each row times the weight of its own group: (m, n). `groups` (m,)"""
+        token = None if per_token is None else per_token.unsqueeze(-1)
+        return self.of(groups, x.unsqueeze(-2), token).squeeze(-2)
+
+    def of(self, group: int | Tensor, x: Tensor, per_token: Tensor | None) -> Tensor:
         """x (..., k) times the weight of the group, with the scales of x's rows: (...,
         n)."""
         x = unpack_int4(x) if x.dtype == torch.int32 else x
         inner = x.shape[-1]
-        weight, bias = self._weight(group, inner), self._biases[group]
-        fits = inner == weight.shape[0]
+        weight = self._weight(group, inner)
+        fits = inner == weight.shape[-2]
         shapes = f"x of {tuple(x.shape)} and weight of {tuple(weight.shape)}"
         check(fits, NAME, f"{shapes} don't fit")
-        width = weight.shape[1]
-        check(
-            bias is None or _fits(bias, width), NAME, f"bias must have shape ({width},)"
-        )
+        bias = None if self._biases is None else self._biases.of(group)
+        width = weight.shape[-1]
+        right = bias is None or tuple(bias.shape[-2:]) == (1, width)
+        check(right, NAME, f"bias must have shape ({width},)")
         if self.quantised:
-            return self._of_integers(group, x, weight, per_token)
-        if self._factors[group] is not None:
+            return self._of_integers(group, x, weight, per_token, bias)
+        if self._factors is not None:
             weight = self._restored(group, weight)
         elif bias is None:
             return (x @ weight).to(self.result)
@@ -196,25 +239,28 @@ class GroupProducts:
         made = made if bias is None else made + bias.to(torch.float32)
         return made.to(self.result)
 
-    def _restored(self, group: int, weight: Tensor) -> Tensor:
+    def _restored(self, group: int | Tensor, weight: Tensor) -> Tensor:
         """(weight + offset) * scale in f32, with scales for columns, or for rows and
         columns."""
-        factor, shift = self._factors[group], self._shifts[group]
-        assert factor is not None
-        check(
-            shift is None or shift.shape == factor.shape,
-            NAME,
-            "antiquant_offset must have the shape of antiquant_scale",
-        )
+        assert self._factors is not None
+        factor = self._factors.of(group)
         wide = weight.to(torch.float32)
-        if shift is not None:
+        if self._shifts is not None:
+            shift = self._shifts.of(group)
+            text = "antiquant_offset must have the shape of antiquant_scale"
+            check(shift.shape == factor.shape, NAME, text)
             wide = wide + _over_rows(shift, weight, "antiquant_offset")
         return wide * _over_rows(factor, weight, "antiquant_scale")
 
     def _of_integers(
-        self, group: int, x: Tensor, weight: Tensor, per_token: Tensor | None
+        self,
+        group: int | Tensor,
+        x: Tensor,
+        weight: Tensor,
+        per_token: Tensor | None,
+        bias: Tensor | None,
     ) -> Tensor:
-        scale, bias = self._scales[group], self._biases[group]
+        scale = None if self._scales is None else self._scales.of(group)
         if self.kind == torch.int32:
             assert scale is not None
             values = self._by_parts(x, weight, scale, None)
@@ -222,8 +268,11 @@ class GroupProducts:
                 values = values * per_token.unsqueeze(-1)
             return self._activated(values).to(self.result)
         if self.of_int8_and_int4:
-            assert scale is not None and bias is not None and per_token is not None
-            values = self._by_parts(x, weight, scale, self._offsets[group], less=8)
+            assert scale is not None
+            assert bias is not None
+            assert per_token is not None
+            offset = None if self._offsets is None else self._offsets.of(group)
+            values = self._by_parts(x, weight, scale, offset, less=8)
             return ((values + bias) * per_token.unsqueeze(-1)).to(self.result)
         total = integer_product(x, weight)
         if bias is not None and bias.dtype == torch.int32:
@@ -231,11 +280,19 @@ class GroupProducts:
         if self.result == torch.int32:
             return total
         assert scale is not None
-        check(
-            _fits(scale, weight.shape[1]) or scale.numel() == 1,
-            NAME,
-            f"scale must have shape ({weight.shape[1]},) or (1,)",
-        )
+        return self._scaled(total, scale, per_token, bias)
+
+    def _scaled(
+        self,
+        total: Tensor,
+        scale: Tensor,
+        per_token: Tensor | None,
+        bias: Tensor | None,
+    ) -> Tensor:
+        """int32 sums times scales, activated and rounded."""
+        width = total.shape[-1]
+        right = scale.shape[-2] == 1 and scale.shape[-1] in (1, width)
+        check(right, NAME, f"scale must have shape ({width},) or (1,)")
         shift = None
         if scale.dtype == torch.int64:
             scale, shift = decode_scale(scale)
@@ -255,26 +312,23 @@ class GroupProducts:
         """(x - less) @ weight in f32. Each part of k has scales of its own, and offsets,
         which multiply the sums of x's rows."""
         scale = decode_scale(scale)[0] if scale.dtype == torch.int64 else scale
-        check(
-            offset is None or offset.shape == scale.shape,
-            NAME,
-            "offset must have the shape of scale",
-        )
-        factors = _over_rows(scale.to(torch.float32), weight, "scale")
-        parts = 1 if scale.dim() == 1 else scale.shape[0]
-        size = weight.shape[0] // parts
+        same = offset is None or offset.shape == scale.shape
+        check(same, NAME, "offset must have the shape of scale")
+        _check_parts(scale, weight, "scale")
+        parts = scale.shape[-2]
+        size = weight.shape[-2] // parts
         values: Tensor | None = None
         for part in range(parts):
-            rows = slice(part * size, (part + 1) * size)
-            total = integer_product(x[..., rows], weight[rows])
+            rows, own = slice(part * size, (part + 1) * size), slice(part, part + 1)
+            left, right = x[..., rows], weight[..., rows, :]
+            total = integer_product(left, right)
             if less:
-                total = total - less * weight[rows].sum(0, dtype=torch.int32)
-            factor = factors if factors.shape[0] == 1 else factors[part * size]
-            made = total.to(torch.float32) * factor
+                sums = right.sum(-2, keepdim=True, dtype=torch.int32)
+                total = total - less * sums
+            made = total.to(torch.float32) * scale[..., own, :].to(torch.float32)
             if offset is not None:
-                sums = x[..., rows].sum(-1, keepdim=True, dtype=torch.int32)
-                own = offset if offset.dim() == 1 else offset[part]
-                made = made + sums.to(torch.float32) * own
+                sums = left.sum(-1, keepdim=True, dtype=torch.int32)
+                made = made + sums.to(torch.float32) * offset[..., own, :]
             values = made if values is None else values + made
         assert values is not None
         return values
@@ -283,29 +337,22 @@ class GroupProducts:
         return values if self._activation is None else self._activation(values)
 
 
-def _row(table: Tensor) -> Tensor:
-    """A table (1, n) as (n,)."""
-    return table[0] if table.dim() == 2 and table.shape[0] == 1 else table
-
-
-def _fits(table: Tensor, width: int) -> bool:
-    return tuple(table.shape) == (width,)
+def _check_parts(table: Tensor, weight: Tensor, what: str) -> None:
+    """RuntimeError: the table (..., parts, n) has other columns than the weight, or its
+    parts do not divide the weight's rows."""
+    (inner, width), (parts, columns) = weight.shape[-2:], table.shape[-2:]
+    check(
+        columns == width and parts > 0 and inner % parts == 0,
+        NAME,
+        f"{what} must have shape ({width},), or (parts, {width}) with parts that divide"
+        f" {inner}, got {(parts, columns)}",
+    )
 
 
 def _over_rows(table: Tensor, weight: Tensor, what: str) -> Tensor:
-    """A table (n,) as (1, n), or (parts, n) as (k, n)."""
-    inner, width = weight.shape
-    right = table.shape[-1] == width and table.dim() in (1, 2)
-    parts = table.shape[0] if table.dim() == 2 else 1
-    check(
-        right and parts > 0 and inner % parts == 0,
-        NAME,
-        f"{what} must have shape ({width},), or (parts, {width}) with parts that divide"
-        f" {inner}, got {tuple(table.shape)}",
-    )
-    table = table.to(torch.float32)
-    return (
-        table.unsqueeze(0)
-        if parts == 1 and table.dim() == 1
-        else (table.repeat_interleave(inner // parts, 0))
-    )
+    """A table (..., parts, n) in f32, as (..., k, n) or (..., 1, n)."""
+    _check_parts(table, weight, what)
+    table, parts = table.to(torch.float32), table.shape[-2]
+    if parts == 1:
+        return table
+    return table.repeat_interleave(weight.shape[-2] // parts, -2)

@@ -7,6 +7,7 @@ int8 with int4."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -62,79 +63,96 @@ def npu_grouped_matmul(
                 needs
     bias, scale, antiquant_scale, antiquant_offset  a list with one for each group, or
                 with one tensor that stacks them
-    tuning_config  has no effect on this host
 
-    Rows of no group are 0. The arithmetic depends on the operands:
-
-    - Floats of one dtype: the bias is added before the result is rounded.
-    - int8: int32 sums plus an int32 bias; in f32 times `scale` (n,) or (1,), times
-      `per_token_scale` (m,), plus another bias; then `act_type` (1 relu, 2 gelu by
-      tanh, 4 fast gelu, 5 silu). The result has `output_dtype`: a float, int8 with
-      scales of npu_trans_quant_param, or int32 sums.
-    - int32: eight int4 each, with scales (n,) or (parts, n).
-    - int8 and a weight of int4: ((x - 8) @ weight * `scale` + bias + x's sums *
-      `offset`) * `per_token_scale`, where `scale` and `offset` have a row for each part
-      of k. The bias, 8 * scale * weight summed over k, takes the 8 away again.
-      group_list has sizes, whatever group_list_type says
-    - float8_e4m3fn and float8_e5m2, and bytes that x_dtype and weight_dtype say are hifloat8
-      or float4_e2m1fn_x2: in f32, times per_token_scale and scale (or antiquant_scale):
-      f32 (m,) and (n,), or float8_e8m0fnu (bytes too) of 32 elements along k: (m, ceil(k /
-      64), 2) and (groups, ceil(k / 64), n, 2). They need output_dtype.
-    - Floats and a weight of int8 or int4: (weight + antiquant_offset) *
-      antiquant_scale, both (n,) or (parts, n).
-
-    RuntimeError: arguments that do not fit together.
+    tuning_config has no effect on this host. Rows of no group are 0. GroupProducts has
+    the formulas. RuntimeError: arguments that do not fit together.
     """
-    for what, given in (
-        ("activation_input", activation_input),
-        ("activation_quant_scale", activation_quant_scale),
-        ("activation_quant_offset", activation_quant_offset),
-    ):
-        check(not given, NAME, f"{what} must be None")
-    kinds = (x_dtype, weight_dtype, scale_dtype, per_token_scale_dtype)
-    result = _result_dtype(output_dtype)
-    if are_small(x, x_dtype) or are_small(weight, weight_dtype):
-        x, weight = widened(x, weight, scale, antiquant_scale, per_token_scale, *kinds)
-        check(result is not None, NAME, "output_dtype is needed for small floats")
-        none = not offset and not antiquant_offset
-        check(none, NAME, "small floats take no offset and no antiquant_offset")
-        scale = antiquant_scale = per_token_scale = None
-    else:
-        _check_no_kinds(*kinds)
+    activation = (activation_input, activation_quant_scale, activation_quant_offset)
+    _check_no_activation(activation)
     _check_numbers(split_item, group_type, group_list_type)
-    for what, tensors in (("x", x), ("weight", weight)):
-        right = 0 < len(tensors) <= _MOST
-        check(right, NAME, f"{what} must have 1 to {_MOST} parts, got {len(tensors)}")
-    products = GroupProducts(
-        x,
-        weight,
-        bias=bias,
-        scale=scale,
-        offset=offset,
-        antiquant_scale=antiquant_scale,
-        antiquant_offset=antiquant_offset,
-        per_token=bool(per_token_scale),
-        act_type=act_type,
-        output_dtype=result,
-    )
+    kinds = (x_dtype, weight_dtype, scale_dtype, per_token_scale_dtype)
+    tables = {
+        "bias": bias,
+        "scale": scale,
+        "offset": offset,
+        "antiquant_scale": antiquant_scale,
+        "antiquant_offset": antiquant_offset,
+    }
+    operands = _operands(x, weight, tables, per_token_scale, kinds, output_dtype)
+    products = operands.products(act_type)
     one = split_item in (2, 3)
+    return _multiplied(operands, products, group_list, group_type, group_list_type, one)
+
+
+class _Operands(NamedTuple):
+    """What is multiplied, after small floats became f32."""
+
+    x: Sequence[Tensor]
+    weight: Sequence[Tensor]
+    tables: dict[str, Any]
+    per_token: Sequence[Tensor] | None
+    result: torch.dtype | None
+
+    def products(self, act_type: int | None) -> GroupProducts:
+        for what, tensors in (("x", self.x), ("weight", self.weight)):
+            count = len(tensors)
+            right = 0 < count <= _MOST
+            check(right, NAME, f"{what} must have 1 to {_MOST} parts, got {count}")
+        return GroupProducts(
+            self.x,
+            self.weight,
+            **self.tables,
+            per_token=bool(self.per_token),
+            act_type=act_type,
+            output_dtype=self.result,
+        )
+
+
+def _operands(
+    x: Sequence[Tensor],
+    weight: Sequence[Tensor],
+    tables: dict[str, Any],
+    per_token: Sequence[Tensor] | None,
+    kinds: Sequence[Any],
+    output_dtype: torch.dtype | int | None,
+) -> _Operands:
+    result = _result_dtype(output_dtype)
+    if not (are_small(x, kinds[0]) or are_small(weight, kinds[1])):
+        _check_no_kinds(*kinds)
+        return _Operands(x, weight, tables, per_token, result)
+    scales = tables["scale"], tables["antiquant_scale"]
+    x, weight = widened(x, weight, *scales, per_token, *kinds)
+    check(result is not None, NAME, "output_dtype is needed for small floats")
+    none = not tables["offset"] and not tables["antiquant_offset"]
+    check(none, NAME, "small floats take no offset and no antiquant_offset")
+    return _Operands(x, weight, {"bias": tables["bias"]}, None, result)
+
+
+def _multiplied(
+    operands: _Operands,
+    products: GroupProducts,
+    group_list: Sequence[int] | Tensor | None,
+    group_type: int | None,
+    kind: int | None,
+    one: bool,
+) -> list[Tensor]:
+    """The products of columns, of rows, or of matrices. `one`: as one tensor."""
+    x = operands.x
     if products.of_int8_and_int4:
         single = len(x) == 1 and products.stacked and group_type in (None, 0) and one
         check(single, NAME, "int8 with int4 takes one x, one weight, group_type 0")
-        group_list_type = 1
+        kind = 1
     if group_type == 2:
-        made = _columns(x, weight, products, group_list, group_list_type, bool(bias))
+        biased = bool(operands.tables["bias"])
+        made = _columns(x, operands.weight, products, group_list, kind, biased)
         return [made] if one else list(made)
-    tokens = _per_token(x, per_token_scale)
+    tokens = _per_token(x, operands.per_token)
     if len(x) == 1 and group_list is not None:
         check(group_type != -1, NAME, "group_type -1 takes no group_list")
-        return _rows(x[0], products, tokens[0], group_list, one, group_list_type)
-    check(
-        len(x) == len(products),
-        NAME,
-        f"{len(x)} matrices x and {len(products)} weights need a group_list",
-    )
-    _check_matrices(x, group_list, group_list_type, one)
+        return _rows(x[0], products, tokens[0], group_list, one, kind)
+    text = f"{len(x)} matrices x and {len(products)} weights need a group_list"
+    check(len(x) == len(products), NAME, text)
+    _check_matrices(x, group_list, kind, one)
     parts = [products.of(i, a, t) for i, (a, t) in enumerate(zip(x, tokens))]
     return [torch.cat(parts)] if one else parts
 
@@ -167,6 +185,12 @@ def quantised_rows(
 def _result_dtype(dtype: torch.dtype | int | None) -> torch.dtype | None:
     kinds = (torch.int8, torch.int32, *FLOATS)
     return scalar_type(number_of(dtype), NAME, "output_dtype", kinds)
+
+
+def _check_no_activation(given: Sequence[Sequence[Tensor] | None]) -> None:
+    names = ("input", "quant_scale", "quant_offset")
+    for what, tensors in zip(names, given):
+        check(not tensors, NAME, f"activation_{what} must be None")
 
 
 def _check_no_kinds(*kinds: torch.dtype | int | None) -> None:
@@ -283,16 +307,14 @@ def _rows_of_tensor(
         ends = _ends(sizes.tolist(), len(products), 1)
         numbers = range(len(products)) if groups is None else groups.tolist()
         return _joined(x, _slices(x, products, tokens, ends, numbers))
-    # In a graph the sizes are data: each group multiplies all rows and keeps its own.
+    # In a graph the sizes are data: each row reads the weight of its own group. So the
+    # graph has as many nodes for many groups as for few.
     place = group_of_rows(sizes.cumsum(0), x.shape[0])
-    if groups is not None:
-        end = torch.full_like(groups[:1], len(products))
-        place = torch.cat([groups, end])[place]
-    made = x.new_zeros(x.shape[0], products.columns(x), dtype=products.result)
-    for number in range(len(products)):
-        own = (place == number).unsqueeze(-1)
-        made = torch.where(own, products.of(number, x, tokens), made)
-    return made
+    inside = (place < len(products)).unsqueeze(-1)
+    place = place.clamp(max=len(products) - 1)
+    place = place if groups is None else groups[place]
+    made = products.of_rows(place, x, tokens)
+    return torch.where(inside, made, torch.zeros_like(made))
 
 
 def _sizes(

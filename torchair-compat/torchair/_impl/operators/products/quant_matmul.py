@@ -77,10 +77,6 @@ def npu_quant_matmul(
     blocks          of x2 (k, n) in FRACTAL_NZ, int8 also for int4; a compiled product
                     reads them
 
-    The order of roundings: product and int32 bias in int32; then in f32 times scale,
-    times pertoken_scale, plus bias or offset; then once to the output dtype. An int32
-    result is not scaled.
-
     Operands may be small floats too: float8_e4m3fn and float8_e5m2, and bytes that x1_dtype
     and x2_dtype say are hifloat8, float4_e2m1fn_x2 or float4_e1m2fn_x2 (two elements along k
     each; x2 (k, n / 2) two along n). Then `output_dtype` is float16, bfloat16 or float32,
@@ -90,26 +86,40 @@ def npu_quant_matmul(
     RuntimeError: shapes or dtypes that do not fit together.
     """
     check(y_scale is None, _NAME, "y_scale must be None")
+    _check_groups(group_sizes)
+    later = {
+        "pertoken_scale_dtype": pertoken_scale_dtype,
+        "scale_dtype": scale_dtype,
+    }
     if is_small(x1, x1_dtype) or is_small(x2, x2_dtype):
         check(offset is None, _NAME, "offset must be None for operands of small floats")
         check(blocks is None, _NAME, "blocks are for int8")
-        _check_groups(group_sizes)
-        return small_product(
-            _NAME,
-            x1,
-            x2,
-            scale,
-            pertoken_scale,
-            bias,
-            x1_dtype=x1_dtype,
-            x2_dtype=x2_dtype,
-            scale_dtype=scale_dtype,
-            pertoken_scale_dtype=pertoken_scale_dtype,
-            output_dtype=output_dtype,
-        )
-    later = (pertoken_scale_dtype, scale_dtype)
+        later |= {"x1_dtype": x1_dtype, "x2_dtype": x2_dtype}
+        tables = (scale, pertoken_scale, bias)
+        return small_product(_NAME, x1, x2, *tables, output_dtype=output_dtype, **later)
     text = "pertoken_scale_dtype and scale_dtype must be None for operands of integers"
-    check(all(value is None for value in later), _NAME, text)
+    check(not any(v is not None for v in later.values()), _NAME, text)
+    return _of_integers(
+        x1, x2, scale, offset, bias, pertoken_scale, output_dtype, blocks
+    )
+
+
+def _of_integers(
+    x1: Tensor,
+    x2: Tensor,
+    scale: Tensor,
+    offset: Tensor | None,
+    bias: Tensor | None,
+    pertoken_scale: Tensor | None,
+    output_dtype: int | None,
+    blocks: Tensor | None,
+) -> Tensor:
+    """The operator for int8 and packed int4.
+
+    The order of roundings: product and int32 bias in int32; then in f32 times scale,
+    times pertoken_scale, plus bias or offset; then once to the output dtype. An int32
+    result is not scaled.
+    """
     results = (torch.int8, torch.int32, torch.float16, torch.bfloat16)
     kind = scalar_type(output_dtype, _NAME, "output_dtype", results) or torch.int8
     packed = _check_dtypes(x1, x2, kind, scale, offset, bias, pertoken_scale)
@@ -117,7 +127,7 @@ def npu_quant_matmul(
         if _is_packed_along_k(x1, x2):
             blocks = None
         x1, x2 = _unpack_operands(x1, x2)
-    _check_shapes(x1, x2, scale, offset, bias, pertoken_scale, group_sizes)
+    _check_shapes(x1, x2, scale, offset, bias, pertoken_scale)
     total = integer_product(x1, x2, blocks)
     if bias is not None and bias.dtype == torch.int32:
         total = total + bias
@@ -174,7 +184,6 @@ def _check_shapes(
     offset: Tensor | None,
     bias: Tensor | None,
     pertoken_scale: Tensor | None,
-    group_sizes: list[int] | None,
 ) -> None:
     for name, operand in (("x1", x1), ("x2", x2)):
         check(
@@ -196,7 +205,6 @@ def _check_shapes(
     check_shape(pertoken_scale, _NAME, "pertoken_scale", (m,))
     per_batch = [(batch[0], 1, n)] if len(batch) == 1 else []
     check_shape(bias, _NAME, "bias", (n,), *per_batch)
-    _check_groups(group_sizes)
 
 
 def _check_groups(sizes: list[int] | None) -> None:
