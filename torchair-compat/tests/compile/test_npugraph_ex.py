@@ -162,3 +162,18 @@ def test_cache_compile(tmp_path, monkeypatch) -> None:
     assert torch.equal(Cached().run(torch.ones(2)), torch.full((2,), 2.0))
     (folder,) = (tmp_path / ".torchair_cache").iterdir()
     assert folder.name.startswith("Cached_dynamic_aclgraphcache_")
+
+
+def test_force_eager_compiles_without_captures() -> None:
+    """Its results lie in memory of their own, and no capture is counted."""
+    options = {"force_eager": True}
+    run = torch.compile(torch.sin, backend="npugraph_ex", options=options)
+    torch._dynamo.utils.counters["npugraph_ex"].clear()
+    with torch.no_grad():
+        first = run(torch.ones(3))
+        kept = first.clone()
+        run(torch.zeros(3))
+    assert anabranch.counters.kernels == 1
+    assert torch.equal(first, kept)
+    torch.testing.assert_close(first, torch.ones(3).sin())
+    assert not torch._dynamo.utils.counters["npugraph_ex"]

@@ -52,7 +52,7 @@ def step(sizes: Sizes, length: int = 5, listed: bool = True) -> Step:
     lengths, rows = [length] * sizes.tokens, [*range(1, sizes.tokens + 1)]
     pages = torch.arange(sizes.tokens * 2, dtype=torch.int32).reshape(sizes.tokens, 2)
     place = pages[:, (length - 1) // sizes.page] * sizes.page
-    angles = torch.randn(sizes.tokens, 1, sizes.head)
+    angles = torch.arange(sizes.tokens * sizes.head).reshape(sizes.tokens, 1, -1)
     return Step(
         table=pages,
         slots=place.long() + (length - 1) % sizes.page,

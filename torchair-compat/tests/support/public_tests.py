@@ -318,13 +318,16 @@ def _work(name: str, file: str, lines: str, skip: Iterable[str]) -> None:
         try:
             suite = unittest.defaultTestLoader.loadTestsFromName(name)
         except BaseException:  # noqa: BLE001 - a file of tests may raise anything
-            outcome = _of(file, f"{name}.*", sys.exc_info())
-            results._write(outcome)
+            results._write(_of(file, f"{name}.*", sys.exc_info()))
             return
-        for test in _flat(suite):
-            if test.id() not in skip:
-                # a suite of one, so that setUpClass runs
-                unittest.TestSuite([test]).run(results)
+        run_each(suite, results, skip)
+
+
+def run_each(suite: Any, results: unittest.TestResult, skip: Iterable[str]) -> None:
+    for test in _flat(suite):
+        if test.id() not in skip:
+            # a suite of one, so that setUpClass runs
+            unittest.TestSuite([test]).run(results)
 
 
 def _flat(suite: Any) -> Iterator[Any]:
@@ -335,19 +338,28 @@ def _flat(suite: Any) -> Iterator[Any]:
             yield test
 
 
-def run(path: Path, file: str, only: str = "") -> list[Outcome]:
+_SITE = (
+    "import sys\n"
+    "said = ' '.join(sys.orig_argv)\n"
+    "if 'spawn_main' in said or '.py' in said and '--work' not in said:\n"
+    "    import public_tests\n    public_tests.install()\n"
+)
+
+
+def run(
+    path: Path, file: str, worker: str = __file__, site: str = _SITE
+) -> list[Outcome]:
     """The outcomes of a file of tests. A test that ends the process, or that does not
-    end, is one that failed; the others run in a new process."""
+    end, is one that failed; the others run in a new process.
+
+    `worker` is the script that runs the tests, given --work, and `site` runs first in
+    each process.
+    """
     skip: list[str] = []
     found: list[Outcome] = []
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         here = Path(__file__).resolve().parent
-        (Path(folder) / "sitecustomize.py").write_text(
-            "import sys\n"
-            "said = ' '.join(sys.orig_argv)\n"
-            "if 'spawn_main' in said or '.py' in said and '--work' not in said:\n"
-            "    import public_tests\n    public_tests.install()\n"
-        )
+        (Path(folder) / "sitecustomize.py").write_text(site)
         places = [folder, str(path.parent), str(here), *filter(None, sys.path)]
         environment = os.environ | {
             "ANABRANCH_CACHE_HOME": folder,
@@ -357,7 +369,7 @@ def run(path: Path, file: str, only: str = "") -> list[Outcome]:
             lines = Path(folder) / "lines"
             lines.write_text("")
             errors = stack.enter_context((Path(folder) / "errors").open("w"))
-            command = [sys.executable, __file__, "--work", path.stem, file, str(lines)]
+            command = [sys.executable, worker, "--work", path.stem, file, str(lines)]
             process = subprocess.Popen(
                 [*command, ",".join(skip)],
                 cwd=folder,

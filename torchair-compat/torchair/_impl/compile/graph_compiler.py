@@ -28,7 +28,7 @@ from ..kernels.static_kernels import StaticKernels, is_wanted
 from ..log import logger
 from ..marks.resolve import resolve_marks
 from ..options.config import CompilerConfig, raw
-from ..options.table import TUNE
+from ..options.table import EX, TUNE
 from . import gears
 from .captures import Captures
 from .cat_buffers import with_buffers
@@ -111,7 +111,7 @@ def compile_graph(
         executable = blocked.wrap(executable)
     if static:
         executable = static.wrap(executable)
-    if captures:
+    if captures and not raw(config, "debug.run_eagerly"):
         executable = Captures(module, sources, config, number).wrap(executable)
     dumps.write_optimized(_shown(module, config, captures))
     return reporting(executable, time.perf_counter() - start)
@@ -143,10 +143,14 @@ def _run_eagerly(
 
 
 def _is_compiled(module: torch.fx.GraphModule, config: CompilerConfig) -> bool:
-    """Whether to compile the graph; False: an option asks PyTorch to run it."""
+    """Whether to compile the graph; False: an option asks PyTorch to run it.
+
+    npugraph_ex's `force_eager` asks for no capture: an NPU then runs the edited graph
+    operator by operator. Here the compiled program is the way without a capture.
+    """
     if raw(config, "debug.fx_summary.type") and summarise(module, config):
         return False
-    if raw(config, "debug.run_eagerly"):
+    if raw(config, "debug.run_eagerly") and config.mode.value != EX:
         warn_once(
             "When debug.run_eagerly=True is enabled, the graph FALLS BACK to EAGER"
             " execution"

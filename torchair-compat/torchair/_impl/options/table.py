@@ -141,7 +141,7 @@ ROWS = (
         BOOL,
         False,
         "B",
-        "PyTorch runs the graph instead of the compiled program",
+        "PyTorch runs the graph instead of the compiled program; in npugraph_ex: no capture",
         flat="force_eager",
     ),
     works(

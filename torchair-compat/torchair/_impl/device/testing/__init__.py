@@ -2,6 +2,8 @@
 
 Start with `testcase`.
 
-testcase      the base of tests
-common_utils  marks of tests, and random tensors
+testcase            the base of tests
+common_utils        marks of tests, and random tensors
+common_distributed  marks of tests of several ranks
+decorator           a test for each of several dtypes
 """

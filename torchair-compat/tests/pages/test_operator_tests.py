@@ -1,0 +1,73 @@
+"""The runner of op-plugin's own tests says of each how it ends."""
+
+from __future__ import annotations
+
+import pytest
+
+import operator_tests
+from operator_tests import kind_of, table
+from public_tests import Outcome, run
+
+FILE = """
+import torch
+import torch_npu
+from torch_npu.testing.common_distributed import skipIfUnsupportMultiNPU
+from torch_npu.testing.common_utils import SkipIfNotGteCANNVersion, create_dtype_tensor
+from torch_npu.testing.common_utils import get_npu_device
+from torch_npu.testing.decorator import Dtypes, instantiate_tests
+from torch_npu.testing.testcase import TestCase, run_tests
+
+
+@instantiate_tests
+class Case(TestCase):
+    @SkipIfNotGteCANNVersion("9.0.0")
+    @Dtypes(torch.float32, torch.int32)
+    def test_of(self, dtype):
+        one, other = create_dtype_tensor((3, 4), dtype, no_zero=True)
+        assert other.to(get_npu_device()).dtype == one.dtype == dtype and (one != 0).all()
+
+    def test_trains(self):
+        torch_npu.npu_rms_norm_backward(torch.ones(2))
+
+    @skipIfUnsupportMultiNPU(100_000)
+    def test_of_ranks(self):
+        raise AssertionError
+
+    @skipIfUnsupportMultiNPU(1)
+    def test_own_fault(self):
+        missing()
+
+    def test_wrong(self):
+        self.assertRtolEqual(torch.ones(2), torch.zeros(2))
+"""
+ENDS = {
+    "of_float32": "passed",
+    "of_int32": "passed",
+    "of_ranks": "hardware",
+    "own_fault": "their own",
+    "trains": "training",
+    "wrong": "wrong",
+}
+
+
+def test_how_tests_end(tmp_path) -> None:
+    path = tmp_path / "test_written.py"
+    path.write_text(FILE)
+    found = run(path, "written.py", worker=operator_tests.__file__, site="")
+    assert {one.test.rpartition("test_")[2]: kind_of(one) for one in found} == ENDS
+    page = table(found)
+    assert "Of 6 tests: 2 passed, 1 wrong, 1 training, 1 hardware, 1 their own" in page
+    assert "| `written.py` | 2 | 1 | 1 | 1 | 1 | 0 |" in page
+    assert "`test_written.Case.test_wrong`" in page and str(tmp_path) not in page
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("ModuleNotFoundError: No module named 'einops'", "their own"),
+        ("ModuleNotFoundError: No module named 'torch_npu.other'", "wrong"),
+        ("NotImplementedError: sgmv_shrink is not on this host", "hardware"),
+    ],
+)
+def test_kinds(reason, kind) -> None:
+    assert kind_of(Outcome("file.py", "test", "failed", reason)) == kind

@@ -1,0 +1,149 @@
+"""Runs op-plugin's own tests of operators unchanged, and says of each how it ends.
+
+    operator_tests.py FOLDER --table OPERATOR_TESTS.md --results results.jsonl
+
+FOLDER is a checkout of op-plugin's repository. No test is kept: the table has names,
+outcomes and errors."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import dataclasses
+import json
+import re
+import sys
+import textwrap
+import unittest
+from pathlib import Path
+
+from public_tests import WIDTH, Outcome, _of, _Results, _write, run, run_each
+
+# The environment variable that names the folder.
+VARIABLE = "OP_PLUGIN_TESTS"
+FOLDER = "test/test_custom_ops"
+HEAD = """# op-plugin's own tests
+
+Which tests of operators in op-plugin's public repository pass unchanged on a host?
+`torchair-compat/tests/support/operator_tests.py` writes this page, given a checkout of that repository.
+
+- *passed*: unchanged.
+- *wrong*: listed below, with the error.
+- *training*: the operator computes gradients or updates, which this package refuses.
+- *hardware*: the test reads what only an NPU has, or needs more ranks than the host has processors.
+- *their own*: the test cannot pass: its names, files or packages are missing.
+- *skipped*: by the test itself.
+"""
+KINDS = ("passed", "wrong", "training", "hardware", "their own", "skipped")
+# The kind of a test that does not pass, by its file, its name, and its error.
+_TRAINING = re.compile(
+    r"backward|_grad\b|_grad_|apply_adam|dropout|does not require grad|it computes"
+    r" gradients or updates",
+    re.IGNORECASE,
+)
+_HARDWARE = re.compile(
+    r"its kernels are an NPU's|is not on this host|ranks, and the host has|only its"
+    r" processor reads|libascend|acl\.|check_operators_in_prof|No such file.*(Ascend|atb)"
+)
+_THEIR_OWN = re.compile(
+    r"NameError: name|No module named '(?!torch_npu|torchair)|IndentationError"
+    r"|SyntaxError|missing \d+ required positional argument: '(self|cls)'"
+    r"|has no attribute '_?(test_|supported|custom_op_exec|cpu_op)"
+)
+
+
+def kind_of(result: Outcome) -> str:
+    """The word of KINDS for a test."""
+    said = f"{result.file} {result.test} {result.reason}"
+    if result.outcome == "passed":
+        return "passed"
+    if result.outcome == "skipped":
+        return "hardware" if _HARDWARE.search(result.reason) else "skipped"
+    for kind, pattern in (
+        ("training", _TRAINING),
+        ("hardware", _HARDWARE),
+        ("their own", _THEIR_OWN),
+    ):
+        if pattern.search(said):
+            return kind
+    return "wrong"
+
+
+def table(results: list[Outcome]) -> str:
+    """The page, with errors of tests that are wrong."""
+    files: dict[str, collections.Counter[str]] = {}
+    causes = collections.defaultdict(list)
+    for result in results:
+        kind = kind_of(result)
+        files.setdefault(result.file, collections.Counter())[kind] += 1
+        if kind == "wrong":
+            causes[result.reason].append(f"`{result.test}`")
+    total = sum(files.values(), collections.Counter())
+    counts = ", ".join(f"{total[kind]} {kind}" for kind in KINDS)
+    lines = [HEAD, f"Of {len(results)} tests: {counts}.", ""]
+    lines += [f"| file | {' | '.join(KINDS)} |", "|---" * (len(KINDS) + 1) + "|"]
+    for file, found in files.items():
+        numbers = " | ".join(str(found[kind]) for kind in KINDS)
+        lines.append(f"| `{Path(file).name}` | {numbers} |")
+    if causes:
+        lines += ["", "## The tests that are wrong", ""]
+    for cause in sorted(causes):
+        short = (
+            re.sub(r"(?<![\w.])/[\w./-]+", "FOLDER", cause) or "an error without text"
+        )
+        text = f"- {short}: {', '.join(causes[cause])}"
+        lines += textwrap.wrap(
+            text, WIDTH, subsequent_indent="  ", break_long_words=False
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _work(name: str, file: str, lines: str, skip: list[str]) -> None:
+    """Runs the tests of a module, in this process."""
+    import torch_npu  # noqa: F401 - the tests of some files import only parts of it
+
+    with open(lines, "a", encoding="utf-8") as written:
+        results = _Results(file, written)
+        try:
+            suite = unittest.defaultTestLoader.loadTestsFromName(name)
+        except BaseException:  # noqa: BLE001 - a file of tests may raise anything
+            results._write(_of(file, f"{name}.*", sys.exc_info()))
+            return
+        run_each(suite, results, skip)
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--work"]:
+        name, file, lines, skip = sys.argv[2:6]
+        _work(name, file, lines, skip.split(","))
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--table", type=Path, help="the page to write")
+    parser.add_argument("--results", type=Path, help="outcomes, read and written")
+    parser.add_argument("--only", default="", help="a pattern of the names of files")
+    arguments = parser.parse_args()
+    kept: dict[str, list[Outcome]] = {}
+    if arguments.results and arguments.results.exists():
+        for line in arguments.results.read_text(encoding="utf-8").splitlines():
+            outcome = Outcome(**json.loads(line))
+            kept.setdefault(outcome.file, []).append(outcome)
+    for path in sorted((arguments.folder / FOLDER).glob("test_*.py")):
+        file = f"{FOLDER}/{path.name}"
+        if not re.search(arguments.only, path.name):
+            continue
+        found = run(path, file, worker=__file__, site="")
+        kept[file] = [
+            dataclasses.replace(one, trace=one.trace[-4000:]) for one in found
+        ]
+        print(path.name, dict(collections.Counter(map(kind_of, found))), flush=True)
+        if arguments.results:
+            _write(arguments.results, kept)
+    if arguments.table:
+        results = [outcome for file in sorted(kept) for outcome in kept[file]]
+        arguments.table.write_text(table(results), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
