@@ -46,7 +46,7 @@ _HARDWARE = re.compile(
     r" processor reads|libascend|acl\.|check_operators_in_prof|No such file.*(Ascend|atb)"
 )
 _THEIR_OWN = re.compile(
-    r"NameError: name|No module named '(?!torch_npu|torchair)|IndentationError"
+    r"ml_dtypes is needed|NameError: name|No module named '(?!torch_npu|torchair)|IndentationError"
     r"|SyntaxError|missing \d+ required positional argument: '(self|cls)'"
     r"|has no attribute '_?(test_|supported|custom_op_exec|cpu_op)"
 )
@@ -69,8 +69,9 @@ def kind_of(result: Outcome) -> str:
     return "wrong"
 
 
-def table(results: list[Outcome]) -> str:
-    """The page, with errors of tests that are wrong."""
+def table(results: list[Outcome], there: int) -> str:
+    """The page, with errors of tests that are wrong. `there`: how many files the folder
+    has."""
     files: dict[str, collections.Counter[str]] = {}
     causes = collections.defaultdict(list)
     for result in results:
@@ -80,7 +81,8 @@ def table(results: list[Outcome]) -> str:
             causes[result.reason].append(f"`{result.test}`")
     total = sum(files.values(), collections.Counter())
     counts = ", ".join(f"{total[kind]} {kind}" for kind in KINDS)
-    lines = [HEAD, f"Of {len(results)} tests: {counts}.", ""]
+    ran = f"{len(files)} of the {there} files were run."
+    lines = [HEAD, f"{ran} Of {len(results)} tests: {counts}.", ""]
     lines += [f"| file | {' | '.join(KINDS)} |", "|---" * (len(KINDS) + 1) + "|"]
     for file, found in files.items():
         numbers = " | ".join(str(found[kind]) for kind in KINDS)
@@ -141,7 +143,8 @@ def main() -> int:
             _write(arguments.results, kept)
     if arguments.table:
         results = [outcome for file in sorted(kept) for outcome in kept[file]]
-        arguments.table.write_text(table(results), encoding="utf-8")
+        there = len([*(arguments.folder / FOLDER).glob("test_*.py")])
+        arguments.table.write_text(table(results, there), encoding="utf-8")
     return 0
 
 
