@@ -52,9 +52,18 @@ _THEIR_OWN = re.compile(
 )
 
 
+def _cause(result: Outcome) -> str:
+    """The error of a test. That of a file that cannot be imported is its import's."""
+    if "Failed to import test module" not in result.reason:
+        return result.reason
+    errors = re.findall(r"^(?:\w+\.)*(\w+Error: .*)$", result.trace, re.MULTILINE)
+    own = [error for error in errors if "Failed to import" not in error]
+    return own[-1][:140] if own else result.reason
+
+
 def kind_of(result: Outcome) -> str:
     """The word of KINDS for a test."""
-    said = f"{result.file} {result.test} {result.reason}"
+    said = f"{result.file} {result.test} {_cause(result)}"
     if result.outcome == "passed":
         return "passed"
     if result.outcome == "skipped":
@@ -78,7 +87,7 @@ def table(results: list[Outcome], there: int) -> str:
         kind = kind_of(result)
         files.setdefault(result.file, collections.Counter())[kind] += 1
         if kind == "wrong":
-            causes[result.reason].append(f"`{result.test}`")
+            causes[_cause(result)].append(f"`{result.test.rpartition('.')[2]}`")
     total = sum(files.values(), collections.Counter())
     counts = ", ".join(f"{total[kind]} {kind}" for kind in KINDS)
     ran = f"{len(files)} of the {there} files were run."
