@@ -61,7 +61,7 @@ def test_how_tests_end(tmp_path) -> None:
         in page
     )
     assert "| `written.py` | 2 | 1 | 1 | 1 | 1 | 0 |" in page
-    assert "`test_written.Case.test_wrong`" in page and str(tmp_path) not in page
+    assert "`test_wrong`" in page and str(tmp_path) not in page
 
 
 @pytest.mark.parametrize(
