@@ -91,7 +91,7 @@ def table(results: list[Outcome], there: int) -> str:
     total = sum(files.values(), collections.Counter())
     counts = ", ".join(f"{total[kind]} {kind}" for kind in KINDS)
     ran = f"{len(files)} of the {there} files were run."
-    lines = [HEAD, f"{ran} Of {len(results)} tests: {counts}.", ""]
+    lines = [HEAD, ran, f"Of {len(results)} tests: {counts}.", ""]
     lines += [f"| file | {' | '.join(KINDS)} |", "|---" * (len(KINDS) + 1) + "|"]
     for file, found in files.items():
         numbers = " | ".join(str(found[kind]) for kind in KINDS)
