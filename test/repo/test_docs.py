@@ -63,6 +63,7 @@ GENERATED = {
     "OPERATORS.md",
     "SCRIPTS.md",
     "TESTS.md",
+    "OPERATOR_TESTS.md",
     "operators.md",
 }
 PAGES = sorted(

@@ -262,7 +262,7 @@ void Program::tellTimes(const HostTimes &times) {
     PyErr_WriteUnraisable(listener.get());
   // What the old listener holds may call this program while it is freed.
   if (!goesOn || goesOn.get() != Py_True)
-    Ref(std::exchange(timeListener, Ref()));
+    Ref freed(std::exchange(timeListener, Ref()));
 }
 
 void Program::refuse(const Status &status, const InputValue *inputs) const {
