@@ -6,7 +6,7 @@ from openai import OpenAI
 
 
 def main() -> None:
-    client = OpenAI(base_url="http://127.0.0.1:8000/v1", api_key="none")
+    client = OpenAI(base_url="http://localhost:8000/v1", api_key="none")
     model = client.models.list().data[0].id
     answer = client.chat.completions.create(
         model=model,

@@ -7,7 +7,7 @@ from repository import ROOT, text, tracked
 LICENSE_LINE = "SPDX-License-Identifier: Apache-2.0"
 LICENSED = (".cpp", ".h", ".c", ".td", ".fbs")
 # Hosts that documents and licences may point to.
-HOSTS = {"www.apache.org", "github.com"}
+HOSTS = {"www.apache.org", "github.com", "localhost"}
 MACHINE_PATH = re.compile(r"""(?<![\w.$}~/-])/(?:home|root|work|opt|mnt|Users)/\w""")
 
 
