@@ -67,7 +67,12 @@ ELEMENTS = {
         x.real.to(x.dtype) * y,
     ),
     "functions": lambda x, y: (torch.exp(x), torch.log(x), x**2, x**3, x**-1),
-    "compare": lambda x, y: (x == y, x != y, torch.eq(x, x), torch.where(x.real > 0, x, y)),
+    "compare": lambda x, y: (
+        x == y,
+        x != y,
+        torch.eq(x, x),
+        torch.where(x.real > 0, x, y),
+    ),
 }
 MOVES = {
     "views": lambda x, y: (x.mT * 2, x.reshape(-1) + 1, x[None].expand(2, -1, -1) * x),
