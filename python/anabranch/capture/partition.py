@@ -13,7 +13,7 @@ one with views of memory that a part would copy."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ from .. import purity
 from ..describe import auto_functionalized, written
 from ..describe.description import InputSource
 from ..describe.storages import reads_outside_of_view
-from ..describe.symbols import integer
+from ..describe.symbols import integer, numbers_of
 from ..describe.tensors import foreign_strides
 from ..marks.mark_order import is_order
 from ..marks.super_kernel import check_parts
@@ -250,7 +250,7 @@ class Parts:
         needed: set[str] = set()
         defined: set[str] = set()
         for node in (*nodes, *inside):
-            for size in _numbers_of(node.meta.get("val")):
+            for size in numbers_of(node.meta.get("val"), layout=True):
                 needed |= {symbol.name for symbol in size.node.expr.free_symbols}
         for node in inside:
             source = self._sources.get(node)
@@ -404,16 +404,3 @@ def _bare(size: Any) -> str:
     if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
         return size.node.expr.name
     return ""
-
-
-def _numbers_of(value: Any) -> Iterator[torch.SymInt]:
-    """The symbolic numbers in the sizes, strides and offset of a value."""
-    if isinstance(value, torch.SymInt):
-        yield value
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _numbers_of(item)
-    elif isinstance(value, torch.Tensor):
-        for number in (*value.shape, *value.stride(), value.storage_offset()):
-            if isinstance(number, torch.SymInt):
-                yield number

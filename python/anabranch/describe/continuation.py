@@ -10,7 +10,7 @@ continuation of its own. docs/design/regions.md."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from .. import purity
 from ..marks.mark_order import is_order
-from .symbols import DATA_DEPENDENT, Unsupported, integer
+from .symbols import DATA_DEPENDENT, Unsupported, integer, numbers_of
 from .tensors import describe, foreign_strides
 
 # The key in the `meta` of the node that calls a continuation: its graph.
@@ -173,7 +173,7 @@ class _Cut:
         """The sizes that the continuation uses, and that no input is or has."""
         needed: dict[str, torch.SymInt] = {}
         for node in (*self.late, *moved):
-            for number in _numbers_of(node.meta.get("val")):
+            for number in numbers_of(node.meta.get("val")):
                 for symbol in number.node.expr.free_symbols:
                     env = number.node.shape_env
                     needed[symbol.name] = env.create_symintnode(symbol, hint=None)
@@ -182,11 +182,9 @@ class _Cut:
             for size in value.shape if isinstance(value, torch.Tensor) else [value]:
                 if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
                     needed.pop(size.node.expr.name, None)
-        unknown = [name for name, n in needed.items() if self.sizes.is_unknown(n)]
-        for name in unknown:
-            # The symbol of a result in the continuation, which defines it.
-            del needed[name]
-        return [needed[name] for name in sorted(needed)]
+        # A result in the continuation defines the symbols that are still unknown.
+        known = [name for name, n in needed.items() if not self.sizes.is_unknown(n)]
+        return [needed[name] for name in sorted(known)]
 
 
 def _writes_input(node: Node) -> bool:
@@ -206,14 +204,3 @@ def _unbacked(node: Node) -> set[Any]:
     if isinstance(value, torch.Tensor | torch.SymInt):
         return set(free_unbacked_symbols(value))
     return set()
-
-
-def _numbers_of(value: Any) -> Iterator[torch.SymInt]:
-    """The symbolic integers in the sizes of a value."""
-    if isinstance(value, torch.SymInt):
-        yield value
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _numbers_of(item)
-    elif isinstance(value, torch.Tensor):
-        yield from (size for size in value.shape if isinstance(size, torch.SymInt))

@@ -4,6 +4,7 @@ number, a symbol's name, or a list of a function and its arguments."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import sympy
@@ -52,6 +53,21 @@ def _zero_or_one(expr: sympy.Expr, shape_env: Any) -> sympy.Integer | None:
 def hint(number: Any) -> int:
     """The number in the call that was traced."""
     return int(number.node.hint) if isinstance(number, torch.SymInt) else int(number)
+
+
+def numbers_of(value: Any, layout: bool = False) -> Iterator[torch.SymInt]:
+    """The symbolic integers in the sizes of a value or of a list of them; with `layout`
+    those in its strides and its offset too."""
+    if isinstance(value, torch.SymInt):
+        yield value
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from numbers_of(item, layout)
+    elif isinstance(value, torch.Tensor):
+        places = (*value.stride(), value.storage_offset()) if layout else ()
+        for number in (*value.shape, *places):
+            if isinstance(number, torch.SymInt):
+                yield number
 
 
 def is_number(value: Any) -> bool:

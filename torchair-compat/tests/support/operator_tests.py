@@ -7,20 +7,16 @@ outcomes and errors."""
 
 from __future__ import annotations
 
-import argparse
 import collections
 import dataclasses
-import json
 import re
 import sys
 import textwrap
 import unittest
 from pathlib import Path
 
-from public_tests import WIDTH, Outcome, _of, _Results, _write, run, run_each
+from public_tests import WIDTH, Outcome, _of, _Results, keep, run, run_each, told
 
-# The environment variable that names the folder.
-VARIABLE = "OP_PLUGIN_TESTS"
 FOLDER = "test/test_custom_ops"
 HEAD = """# op-plugin's own tests
 
@@ -128,17 +124,7 @@ def main() -> int:
         name, file, lines, skip = sys.argv[2:6]
         _work(name, file, lines, skip.split(","))
         return 0
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--table", type=Path, help="the page to write")
-    parser.add_argument("--results", type=Path, help="outcomes, read and written")
-    parser.add_argument("--only", default="", help="a pattern of the names of files")
-    arguments = parser.parse_args()
-    kept: dict[str, list[Outcome]] = {}
-    if arguments.results and arguments.results.exists():
-        for line in arguments.results.read_text(encoding="utf-8").splitlines():
-            outcome = Outcome(**json.loads(line))
-            kept.setdefault(outcome.file, []).append(outcome)
+    arguments, kept = told(__doc__, "a pattern of the names of files")
     for path in sorted((arguments.folder / FOLDER).glob("test_*.py")):
         file = f"{FOLDER}/{path.name}"
         if not re.search(arguments.only, path.name):
@@ -149,7 +135,7 @@ def main() -> int:
         ]
         print(path.name, dict(collections.Counter(map(kind_of, found))), flush=True)
         if arguments.results:
-            _write(arguments.results, kept)
+            keep(arguments.results, kept)
     if arguments.table:
         results = [outcome for file in sorted(kept) for outcome in kept[file]]
         there = len([*(arguments.folder / FOLDER).glob("test_*.py")])

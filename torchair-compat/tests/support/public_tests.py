@@ -454,22 +454,28 @@ def table(results: list[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    if sys.argv[1:2] == ["--work"]:
-        name, file, lines, skip = sys.argv[2:6]
-        _work(name, file, lines, skip.split(","))
-        return 0
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+def told(about: str, only: str) -> tuple[argparse.Namespace, dict[str, list[Outcome]]]:
+    """The command line of a runner, and the outcomes by file that its results have."""
+    parser = argparse.ArgumentParser(description=about.split("\n", maxsplit=1)[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--table", type=Path, help="the page to write")
     parser.add_argument("--results", type=Path, help="outcomes, read and written")
-    parser.add_argument("--only", default="", help="part of the names of files")
+    parser.add_argument("--only", default="", help=only)
     arguments = parser.parse_args()
     kept: dict[str, list[Outcome]] = {}
     if arguments.results and arguments.results.exists():
         for line in arguments.results.read_text(encoding="utf-8").splitlines():
             outcome = Outcome(**json.loads(line))
             kept.setdefault(outcome.file, []).append(outcome)
+    return arguments, kept
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--work"]:
+        name, file, lines, skip = sys.argv[2:6]
+        _work(name, file, lines, skip.split(","))
+        return 0
+    arguments, kept = told(__doc__, "part of the names of files")
     for folder in FOLDERS:
         for path in sorted((arguments.folder / folder).glob("*.py")):
             file = f"{folder}/{path.name}"
@@ -479,14 +485,14 @@ def main() -> int:
                 counts = collections.Counter(o.outcome for o in kept[file])
                 print(file, dict(counts), flush=True)
                 if arguments.results:
-                    _write(arguments.results, kept)
+                    keep(arguments.results, kept)
     if arguments.table:
         files = sorted(kept)
         arguments.table.write_text(table([o for f in files for o in kept[f]]))
     return 0
 
 
-def _write(path: Path, kept: dict[str, list[Outcome]]) -> None:
+def keep(path: Path, kept: dict[str, list[Outcome]]) -> None:
     lines = [json.dumps(dataclasses.asdict(o)) for f in sorted(kept) for o in kept[f]]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -30,10 +30,8 @@ from ...describe.symbols import names
 from ...describe.tensors import foreign_strides
 from .. import handmade
 from ..aot import all_decompositions
-from . import arithmetic, moves, products
+from . import arithmetic, moves, products  # noqa: F401 - they fill RULES
 from .values import PART_DTYPES, RULES, Complex
-
-__all__ = ["arithmetic", "products", "rewrite"]
 
 aten = torch.ops.aten
 
@@ -97,15 +95,15 @@ class _Rewriter:
         # The parts that nodes stack, as `view_as_real` does.
         self.pairs: dict[Any, Complex] = {}
         self.traces: dict[str, torch.fx.GraphModule] = {}
-        self.replaced: list[Node] = []
-        self.added: list[Node] = []
+        self.replaced: set[Node] = set()
+        self.added: set[Node] = set()
 
     def visit(self, node: Node) -> None:
         if node.op == "placeholder":
             self._unmark_input(node)
         elif self._is_part(node):
             self._replace(node, self.pairs[node.args[0]][node.args[2]])
-            self.replaced.append(node)
+            self.replaced.add(node)
         elif node.op == "call_function" and self._has_rule(node):
             try:
                 self._rewrite(node)
@@ -135,7 +133,7 @@ class _Rewriter:
             re, im = self._parts(node)
             im = self._add(_after(im), node, aten.neg.default, im)
             self.parts[node] = Complex(re, im)
-            self.replaced.append(node)
+            self.replaced.add(node)
         else:
             made = self._add(_after(node), node, aten.neg.default, node)
             node.replace_all_uses_with(made, lambda user: user is not made)
@@ -170,7 +168,7 @@ class _Rewriter:
                 self.parts[node] = Complex(*made)
             else:
                 self._replace(node, made)
-        self.replaced.append(node)
+        self.replaced.add(node)
 
     def _is_part(self, node: Node) -> bool:
         """Whether a node reads one part of a value that a rule computes: the trace has
@@ -266,12 +264,9 @@ class _Rewriter:
         return node
 
     def _adopt(self, node: Node, origin: Node) -> None:
-        node.meta = {
-            key: node.meta[key] if key == "val" else note
-            for key, note in origin.meta.items()
-            if key != "tensor_meta"
-        } | {"val": node.meta["val"]}
-        self.added.append(node)
+        notes = {k: note for k, note in origin.meta.items() if k != "tensor_meta"}
+        node.meta = notes | {"val": node.meta["val"]}
+        self.added.add(node)
 
     def _replace(self, node: Node, made: Node) -> None:
         """Has readers of a real tensor read that of a rule. It keeps the strides of the
