@@ -45,9 +45,9 @@ class Tower(nn.Module):
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_weights_of_one_shape_are_traced_once(kind, dynamic, monkeypatch):
     model, traced = quantized(Tower(4).eval(), kind), []
-    trace = handmade._Completion._trace
+    trace = handmade.Completion._trace
     monkeypatch.setattr(
-        handmade._Completion,
+        handmade.Completion,
         "_trace",
         lambda self, node, *rest: traced.append(node) or trace(self, node, *rest),
     )
