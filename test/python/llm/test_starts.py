@@ -45,10 +45,10 @@ class Tower(nn.Module):
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_weights_of_one_shape_are_traced_once(kind, dynamic, monkeypatch):
     model, traced = quantized(Tower(4).eval(), kind), []
-    trace = handmade.Completion._trace
+    trace = handmade.Completion.trace
     monkeypatch.setattr(
         handmade.Completion,
-        "_trace",
+        "trace",
         lambda self, node, *rest: traced.append(node) or trace(self, node, *rest),
     )
     compiled = anabranch.compile(model, dynamic=dynamic, freeze=True, cache=False)
