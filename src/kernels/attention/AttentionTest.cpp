@@ -245,7 +245,7 @@ std::vector<double> weights(const Case &c, const Data &d, int64_t b, int64_t h,
   for (double &score : scores)
     sum += score = highest == nothing ? 0 : std::exp(score - highest);
   for (double &score : scores)
-    score = sum == 0 && c.mask != Mask::Additive ? 0 : score / sum;
+    score = sum == 0 ? 0 : score / sum;
   return scores;
 }
 

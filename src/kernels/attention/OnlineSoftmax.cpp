@@ -263,15 +263,8 @@ void OnlineSoftmax::update(const AttentionContext::RowBlock &rows,
 }
 
 Value OnlineSoftmax::divisor(Value local) {
-  Value mask = attention.op.getMask();
-  bool isAdditive =
-      mask &&
-      !cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1);
   Value sum = memory.loadScalar(attention.scratch.sums, local);
-  // A row that sees no key has sum zero: its result is NaN under an additive
-  // mask.
-  if (isAdditive)
-    return sum;
+  // A row that sees no key has sum zero. Its output is zero, and stays so.
   Value isNone = lanes.make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, sum,
                                            attention.scalar(0));
   return lanes.make<arith::SelectOp>(isNone, attention.scalar(1), sum);

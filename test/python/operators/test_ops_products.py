@@ -105,6 +105,13 @@ CASES = {
         lambda q, k, v, m, a: (sdpa(q, k, v, m), sdpa(q, k, v, a)),
         (rand(2, 3, 5, 8), rand(2, 3, 7, 8), rand(2, 3, 7, 8), MASK, rand(5, 7)),
     ),
+    "hidden rows": (
+        lambda q, k, v, m, a: (
+            sdpa(q, k, v, a.masked_fill(~m, -torch.inf)),
+            sdpa(q[:, :, :1], k, v, a.masked_fill(~m, -torch.inf)[2:3]),
+        ),
+        (rand(2, 3, 5, 8), rand(2, 3, 7, 8), rand(2, 3, 7, 8), MASK, rand(5, 7)),
+    ),
     "grouped": (
         lambda q, k, v, m: (
             sdpa(q, k, v, enable_gqa=True),
@@ -215,6 +222,7 @@ NEEDS_STATIC = {
     "causal",
     "masked",
     "grouped",
+    "hidden rows",
     "repeated heads",
     "decoding",
     "group_norm",

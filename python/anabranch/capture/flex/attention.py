@@ -77,7 +77,7 @@ def _whole(call: Call, scores: linear.Linear, shown: Tensor | None) -> Tensor:
         mask = scores.bias if mask is None else _hidden(scores.bias, mask)
     groups = call.query.shape[1] != call.key.shape[1]
     rows = call.query.shape[0]
-    out = torch.nn.functional.scaled_dot_product_attention(
+    return torch.nn.functional.scaled_dot_product_attention(
         call.query,
         _batches(call.key, rows),
         _batches(call.value, rows),
@@ -85,11 +85,6 @@ def _whole(call: Call, scores: linear.Linear, shown: Tensor | None) -> Tensor:
         scale=call.scale * scores.factor,
         enable_gqa=groups,
     )
-    if scores.bias is None or mask is None:
-        return out
-    # The kernel gives NaN for a row that an added mask hides wholly.
-    is_empty = (mask == -math.inf).all(-1, keepdim=True)
-    return torch.where(is_empty, 0.0, out)
 
 
 def _composed(
