@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: demo chat test test-fast test-aarch64 soak bench bench-kernels wheel lint format product build clean
+.PHONY: demo chat test test-fast test-aarch64 test-python soak bench bench-kernels wheel lint format product build clean
 
 demo: product ## a real sentence-embedding model, eager and compiled
 	$(PYTHON) examples/01_embed.py
@@ -23,6 +23,9 @@ test-fast: build ## the subset to run after each edit, about a minute
 test-aarch64: build ## the suites of kernels on emulated cores of 64-bit Arm
 	ANABRANCH_EMULATE=1 build/bin/native-test --gtest_brief=1
 	ANABRANCH_EMULATE=1 build/bin/kernels-test --gtest_brief=1 --gtest_filter='*neoverse*:*aarch64*:*EmitKernel*:*RegionWrite*:*RowPrefetch*'
+
+test-python: wheel ## the wheels compile models on each Python here; ARGS="--torch 2.14.1"
+	$(PYTHON) scripts/run_pythons.py $(ARGS)
 
 soak: build ## random tests in turns, SECONDS=3600 or as many as you say; ARGS=--sanitize
 	$(PYTHON) scripts/soak.py --seconds $(or $(SECONDS),3600) $(ARGS)
