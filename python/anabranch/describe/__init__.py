@@ -9,6 +9,7 @@ description          the result: the JSON, and what callers of the program need 
 inputs               placeholders and constants, and ranges of frozen integers
 arguments            arguments of operator calls
 regions              subgraphs that operators run
+run_numbers          numbers that the run decides, as tensors of one element
 continuation         what reads sizes that the run decides, as a region
 outputs              results of the graph
 tensors              dtypes, shapes and strides

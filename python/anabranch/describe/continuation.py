@@ -20,6 +20,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from .. import purity
 from ..marks.mark_order import is_order
+from .run_numbers import COND
 from .symbols import DATA_DEPENDENT, Unsupported, integer, numbers_of
 from .tensors import describe, foreign_strides
 
@@ -82,9 +83,9 @@ class _Cut:
             self._note(node)
         elif self._depends(node) or self._must_follow(node):
             self.late[node] = None
-        elif node.target is _ITEM and isinstance(node.meta["val"], torch.SymInt):
+        elif node.target is _ITEM:
             self.items[node] = node.all_input_nodes[0]
-        elif node.meta.get("unbacked_bindings"):
+        elif node.meta.get("unbacked_bindings") and node.target is not COND:
             if not isinstance(node.target, torch._ops.OpOverload):
                 raise Unsupported(DATA_DEPENDENT)
             self._note(node)
@@ -114,7 +115,7 @@ class _Cut:
         made: dict[Node, Node] = {}
         last = []
         for node in self.module.graph.nodes:
-            if node in self.late or node in self.items:
+            if node in self.late or node in self.items or self._names_late(node):
                 continue
             if node.op == "output" or _writes_input(node):
                 last.append(node)
@@ -146,16 +147,16 @@ class _Cut:
     ) -> None:
         inside = torch.fx.Graph()
         moved: dict[Node, Node] = {}
-        given = [n for node in self.late for n in node.all_input_nodes]
+        given, again = self._given()
         operands: list[Any] = []
-        for node in dict.fromkeys(n for n in given if n not in self.late):
+        for node in given:
             moved[node] = inside.placeholder(node.name)
             moved[node].meta["val"] = node.meta["val"]
-            operands.append(made[self.items.get(node, node)])
+            operands.append(self._operand(graph, made, node))
         for symbol in self._missing(moved):
             inside.placeholder(f"size_{symbol}").meta["val"] = symbol
             operands.append(symbol)
-        for node in self.late:
+        for node in (*again, *self.late):
             moved[node] = inside.node_copy(node, moved.__getitem__)
         end = inside.output(tuple(moved[node] for node in results))
         end.meta["val"] = tuple(node.meta["val"] for node in results)
@@ -168,6 +169,49 @@ class _Cut:
         for place, node in enumerate(results):
             made[node] = graph.call_function(operator.getitem, (call, place))
             made[node].meta = dict(node.meta)
+
+    def _names_late(self, node: Node) -> bool:
+        """Whether the node names a subgraph that only the continuation runs."""
+        return _names_subgraph(node) and all(user in self.late for user in node.users)
+
+    def _given(self) -> tuple[list[Node], list[Node]]:
+        """What the continuation gets, and nodes that it has, too: those that name
+        subgraphs, and those that make relations and floats of what it gets."""
+        read: set[Node] = set()
+        todo = list(self.late)
+        while todo:
+            for node in todo.pop().all_input_nodes:
+                if node in self.late or node in read:
+                    continue
+                read.add(node)
+                if self._is_made_again(node):
+                    todo.append(node)
+        ordered = [node for node in self.module.graph.nodes if node in read]
+        again = list(filter(self._is_made_again, ordered))
+        return [node for node in ordered if node not in again], again
+
+    def _is_made_again(self, node: Node) -> bool:
+        if node.op != "call_function" or node in self.items:
+            return _names_subgraph(node)
+        return isinstance(node.meta.get("val"), torch.SymFloat | torch.SymBool)
+
+    def _operand(
+        self, graph: torch.fx.Graph, made: dict[Node, Node], node: Node
+    ) -> Node:
+        """What the continuation gets for a value: of a number the tensor that holds it,
+        of a float one in f64."""
+        if node not in self.items:
+            return made[node]
+        tensor = made[self.items[node]]
+        value = tensor.meta["val"]
+        if not value.dtype.is_floating_point or value.dtype is torch.float64:
+            return tensor
+        target = torch.ops.prims.convert_element_type.default
+        wide = graph.call_function(target, (tensor, torch.float64))
+        shape = [1] * value.dim()
+        wide.meta = {**node.meta, "val": torch.empty(shape, dtype=torch.float64)}
+        wide.meta["unbacked_bindings"] = {}
+        return wide
 
     def _missing(self, moved: dict[Node, Node]) -> list[torch.SymInt]:
         """The sizes that the continuation uses, and that no input is or has."""
@@ -185,6 +229,10 @@ class _Cut:
         # A result in the continuation defines the symbols that are still unknown.
         known = [name for name, n in needed.items() if not self.sizes.is_unknown(n)]
         return [needed[name] for name in sorted(known)]
+
+
+def _names_subgraph(node: Node) -> bool:
+    return node.op == "get_attr" and not isinstance(node.meta.get("val"), torch.Tensor)
 
 
 def _writes_input(node: Node) -> bool:

@@ -36,8 +36,8 @@ class InputSource:
         return dataclasses.replace(self, constant=None, watched=False, owner=None)
 
 
-# (output, "expand" or "permute", argument of the method): the program returns this
-# output in a simpler form, and the caller makes the view.
+# (output, "expand", "permute" or "item", argument of the method): the program returns
+# this output in a simpler form, and the caller makes the view, or the number.
 OutputView = tuple[int, str, list[int]]
 
 

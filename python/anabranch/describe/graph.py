@@ -26,6 +26,7 @@ from .continuation import RunSizes, call_continuation, with_continuation
 from .description import Description, InputSource
 from .inputs import Inputs
 from .outputs import Outputs
+from .run_numbers import with_tensors
 from .storages import reads_storage, replaced_arguments
 from .symbol_table import symbols_of
 from .symbols import Unsupported, is_number, number, truth
@@ -55,7 +56,7 @@ class GraphReader:
     ) -> None:
         """`standalone`: the caller makes no views, so every result is contiguous memory
         of its own. `within`: the graph is a region, one of these."""
-        self.module = with_continuation(module)
+        self.module = with_continuation(with_tensors(module, within is not None))
         self.run_sizes = RunSizes(self.module.graph)
         self.name = name
         self.sources = sources
@@ -172,8 +173,8 @@ class GraphReader:
             self.arguments.set_reference(node, number(value))
         elif target in regions.OPERATORS or target is call_continuation:
             self._regions(node)
-        elif regions.only_chooses(node) or _is_condition(node):
-            return  # the branch or the check computes it
+        elif _is_relation(node):
+            return  # the branch, the check or the number that reads it computes it
         elif not isinstance(target, OpOverload):
             raise Unsupported(f"{target} is no ATen operator")
         elif target is torch.ops.aten._assert_scalar.default:
@@ -389,13 +390,10 @@ class GraphReader:
         ]
 
 
-def _is_condition(node: torch.fx.Node) -> bool:
-    """Whether the node is a condition on sizes that checks alone read."""
-    if not isinstance(node.meta.get("val"), torch.SymBool | bool):
-        return False
-    return all(
-        user.target is torch.ops.aten._assert_scalar.default or _is_condition(user)
-        for user in node.users
+def _is_relation(node: torch.fx.Node) -> bool:
+    """Whether the node is a relation of numbers, which Python computes."""
+    return isinstance(node.meta.get("val"), torch.SymBool | bool) and not isinstance(
+        node.target, OpOverload
     )
 
 

@@ -15,11 +15,13 @@ import torch
 import torch.fx
 
 from .description import InputSource
-from .symbols import Unsupported, integer, names
+from .symbols import Unsupported, names, word
 from .tensors import describe, foreign_strides
 
 RANGES = {torch.int8: ((-8, 7), (0, 15)), torch.uint8: ((0, 15),)}
 INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_NUMBERS = (int, *_SYMBOLIC)
 LEAST_ELEMENTS = 256  # smaller tensors are not worth the check
 
 
@@ -51,9 +53,9 @@ class Inputs:
             return
         self.passed.append(position)
         entry: dict[str, Any] = {"name": node.name, "label": source.label}
-        if isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
+        if isinstance(value, _NUMBERS) and not isinstance(value, bool):
             self._see(value)
-            self.entries.append(entry | {"kind": "scalar", "expr": integer(value)})
+            self.entries.append(entry | {"kind": "scalar", "expr": word(value)})
             return
         if not isinstance(value, torch.Tensor):
             raise Unsupported(f"the input {source.label} is no tensor and no int")
@@ -105,7 +107,7 @@ class Inputs:
 
     def _see(self, *sizes: Any) -> None:
         for size in sizes:
-            if isinstance(size, torch.SymInt):
+            if isinstance(size, _SYMBOLIC):
                 self.shape_env = size.node.shape_env
 
 

@@ -14,6 +14,7 @@ from .arguments import Arguments
 from .continuation import RunSizes
 from .description import OutputView
 from .inputs import Inputs
+from .run_numbers import RETURNED
 from .symbols import Unsupported, integer
 from .tensors import describe, foreign_strides, memory_order
 from .views import overlaps
@@ -65,6 +66,8 @@ class Outputs:
             elif isinstance(value, int) and not isinstance(value, bool):
                 self.entries.append({"expr": value})
             elif isinstance(value, torch.fx.Node):
+                if value.meta.get(RETURNED):
+                    self.views.append((len(self.entries), "item", []))
                 self.entries.append(self._output(value))
             else:
                 raise Unsupported(f"an output of the type {type(value).__name__}")

@@ -19,10 +19,9 @@ from .arguments import Arguments
 from .continuation import GRAPH, RunSizes, call_continuation
 from .description import Description, InputSource
 from .inputs import Inputs
-from .symbols import Unsupported, integer, truth
+from .run_numbers import COND, WHILE
+from .symbols import Unsupported, integer, truth, word
 
-COND = torch.ops.higher_order.cond
-WHILE = torch.ops.higher_order.while_loop
 SCAN = torch.ops.higher_order.scan
 MAP = torch.ops.higher_order.map_impl
 OPERATORS = (COND, WHILE, SCAN, MAP)
@@ -50,13 +49,6 @@ class Reader(Protocol):
         self, body: torch.fx.GraphModule, name: str, sources: Sequence[InputSource]
     ) -> Description:
         """Describes a subgraph."""
-
-
-def only_chooses(node: torch.fx.Node) -> bool:
-    """Whether the node is a condition on sizes that only chooses between regions."""
-    if not isinstance(node.meta.get("val"), torch.SymBool | bool):
-        return False
-    return all(user.target is COND or only_chooses(user) for user in node.users)
 
 
 def describe_call(reader: Reader, node: torch.fx.Node) -> dict[str, Any]:
@@ -182,10 +174,16 @@ class _RegionCall:
         self, operands: Sequence[Any], sources: Sequence[InputSource]
     ) -> list[Any]:
         return [
-            self.reader.arguments.literal(operand)
+            self._argument(operand)
             for operand, source in zip(operands, sources)
             if source.constant is None
         ]
+
+    def _argument(self, operand: Any) -> Any:
+        value = _value(operand)
+        if isinstance(value, torch.SymFloat | torch.SymBool):
+            return {"expr": word(value)}
+        return self.reader.arguments.literal(operand)
 
     def _region(self, body: Any, sources: Sequence[InputSource]) -> int:
         """Describes the subgraph that `body` names, and returns its number."""

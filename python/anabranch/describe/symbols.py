@@ -10,6 +10,7 @@ from typing import Any
 import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 Expr = int | str | list[Any] | dict[str, float]
 
@@ -84,9 +85,25 @@ def number(value: Any) -> dict[str, Any]:
     if not isinstance(value, torch.SymFloat):
         return {"expr": integer(value)}
     expr = value.node.expr
-    if not all(symbol.is_integer for symbol in expr.free_symbols):
-        raise Unsupported("a float that is given to the graph, or depends on values")
     return {"expr": _expr(expr)}
+
+
+def word(value: Any) -> Expr:
+    """The EXPR of the word that stands for a number among the inputs of a region: the
+    integer, zero or one for a truth value that the run decides, or a float's bits."""
+    if isinstance(value, torch.SymFloat | torch.SymBool):
+        expr = value.node.expr
+        if isinstance(expr, sympy.Eq) and expr.args[0].is_Symbol and expr.args[1] == 1:
+            return expr.args[0].name
+        if expr.is_Symbol and _is_run_float(expr):
+            return expr.name
+        raise Unsupported(f"a region that gets the number {expr}")
+    return integer(value)
+
+
+def _is_run_float(symbol: sympy.Symbol) -> bool:
+    """Whether the symbol is a float that the run decides."""
+    return symbol_is_type(symbol, SymT.UNBACKED_FLOAT)
 
 
 def truth(value: bool | torch.SymBool) -> Expr:
@@ -107,7 +124,7 @@ def _truth(value: sympy.Basic) -> Expr:
         raise Unsupported(f"the condition {value} is no relation of sizes")
     difference = value.args[0] - value.args[1]
     if not difference.is_integer:
-        raise Unsupported(f"the condition {value} compares no integers")
+        return _comparison(type(value), *map(_expr, value.args))
     if isinstance(value, sympy.Ne):
         return _is_positive(sympy.Max(difference, -difference))
     if isinstance(value, sympy.Eq):
@@ -119,6 +136,16 @@ def _truth(value: sympy.Basic) -> Expr:
         sympy.LessThan: 1 - difference,
     }
     return _is_positive(positive[type(value)])
+
+
+def _comparison(kind: type, left: Expr, right: Expr) -> Expr:
+    """A relation of floats, which holds for no NaN unless it asks for a difference."""
+    if kind is sympy.Ne:
+        return _not(["eq", left, right])
+    if kind in (sympy.StrictGreaterThan, sympy.GreaterThan):
+        left, right = right, left
+    less = kind in (sympy.StrictGreaterThan, sympy.StrictLessThan)
+    return ["eq" if kind is sympy.Eq else "lt" if less else "le", left, right]
 
 
 def _is_positive(value: sympy.Expr) -> Expr:
@@ -193,7 +220,11 @@ _FUNCTIONS = {
 
 def _expr(value: sympy.Expr) -> Expr:
     if isinstance(value, sympy.Symbol):
-        return value.name
+        if value.is_integer:
+            return value.name
+        if not _is_run_float(value):
+            raise Unsupported("a float that is given to the graph")
+        return ["bits", value.name]
     if value.is_Integer:
         return int(value)
     if isinstance(value, sympy.Add):
@@ -207,6 +238,8 @@ def _expr(value: sympy.Expr) -> Expr:
         return ["pow", _expr(base), int(exponent)]
     if value.is_Float:
         return {"float": float(value)}
+    if isinstance(value, sympy.Piecewise):
+        return _pieces(value.args)
     kind = type(value).__name__
     if unary := _UNARY.get(kind):
         return [unary, _expr(value.args[0])]
@@ -218,6 +251,18 @@ def _expr(value: sympy.Expr) -> Expr:
     if function := _FUNCTIONS.get(kind):
         return _chain(function, value.args)
     raise Unsupported(f"the size expression {value} is no plain arithmetic")
+
+
+def _pieces(pieces: tuple[Any, ...]) -> Expr:
+    """The value of the first piece whose condition holds; the last one's always does."""
+    value, condition = pieces[0]
+    if condition == sympy.true:
+        return _expr(value)
+    if len(pieces) == 1:
+        raise Unsupported("a number that is not defined for all sizes")
+    holds = _truth(condition)
+    rest = ["mul", _not(holds), _pieces(pieces[1:])]
+    return ["add", ["mul", holds, _expr(value)], rest]
 
 
 def _chain(function: str, parts: tuple[sympy.Expr, ...]) -> Expr:

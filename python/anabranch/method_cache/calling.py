@@ -21,7 +21,7 @@ class Calling:
     arguments: int  # the number of arguments
     passed: list[int]  # the argument that each input of the program gets
     copied: list[int]  # inputs of the program that a call makes contiguous
-    views: list[tuple[int, str, list[int]]]  # output, "expand" or "permute", argument
+    views: list[tuple[int, str, list[int]]]  # output, method, argument
     aliases: list[Alias]  # outputs that the caller makes or lays out
     # Per output: ["result"], ["input", position] or ["view", position, distance].
     outputs: list[list[Any]]

@@ -86,14 +86,19 @@ PyObject *resultObject(const OutputValue &output, PyObject *made,
   return nullptr;
 }
 
-/// Puts a view of result `view.output` in its place.
+/// Puts a view of result `view.output` in its place, or the number that it is.
 bool applyView(PyObject *results, const OutputView &view) {
+  PyObject *given = tupleItem(results, Py_ssize_t(view.output));
+  if (view.method == "item") {
+    PyObject *number = PyObject_CallMethod(given, "item", nullptr);
+    return number &&
+           PyTuple_SetItem(results, Py_ssize_t(view.output), number) == 0;
+  }
   PyObject *shape = PyTuple_New(Py_ssize_t(view.argument.size()));
   for (size_t i = 0; shape && i < view.argument.size(); ++i)
     fillTuple(shape, Py_ssize_t(i), PyLong_FromLongLong(view.argument[i]));
   PyObject *viewed =
-      shape ? PyObject_CallMethod(tupleItem(results, Py_ssize_t(view.output)),
-                                  view.method.c_str(), "(O)", shape)
+      shape ? PyObject_CallMethod(given, view.method.c_str(), "(O)", shape)
             : nullptr;
   Py_XDECREF(shape);
   if (!viewed)

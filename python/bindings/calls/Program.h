@@ -31,7 +31,7 @@ namespace anabranch::python {
 /// calling this method of the tensor.
 struct OutputView {
   size_t output;
-  std::string method; ///< "expand" or "permute"
+  std::string method; ///< "expand", "permute" or "item"
   std::vector<int64_t> argument;
 };
 

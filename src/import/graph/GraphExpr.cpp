@@ -102,6 +102,29 @@ struct Arithmetic {
       result = make<arith::MulIOp>(result, base);
     return result;
   }
+  /// One where a relation holds, else zero.
+  Value truth(Value holds) {
+    Type index = builder.getIndexType();
+    return builder.createOrFold<arith::IndexCastUIOp>(loc, index, holds);
+  }
+  template <typename OpT, typename Predicate>
+  Value compare(Predicate predicate, Value a, Value b) {
+    return truth(builder.createOrFold<OpT>(loc, predicate, a, b));
+  }
+  template <bool OrSame> Value isLess(Value a, Value b) {
+    using P = arith::CmpIPredicate;
+    return compare<arith::CmpIOp>(OrSame ? P::sle : P::slt, a, b);
+  }
+  template <bool OrSame> Value isLessReal(Value a, Value b) {
+    using P = arith::CmpFPredicate;
+    return compare<arith::CmpFOp>(OrSame ? P::OLE : P::OLT, a, b);
+  }
+  Value isSame(Value a, Value b) {
+    return compare<arith::CmpIOp>(arith::CmpIPredicate::eq, a, b);
+  }
+  Value isSameReal(Value a, Value b) {
+    return compare<arith::CmpFOp>(arith::CmpFPredicate::OEQ, a, b);
+  }
   Value floorDiv(Value a, Value b) { return divide<arith::FloorDivSIOp>(a, b); }
   Value ceilDiv(Value a, Value b) { return divide<arith::CeilDivSIOp>(a, b); }
 
@@ -123,6 +146,9 @@ struct Arithmetic {
         .Case("min", {&A::make<arith::MinSIOp>, &A::make<arith::MinNumFOp>})
         .Case("max", {&A::make<arith::MaxSIOp>, &A::make<arith::MaxNumFOp>})
         .Case("pow", {&A::pow, nullptr})
+        .Case("lt", {&A::isLess<false>, &A::isLessReal<false>})
+        .Case("le", {&A::isLess<true>, &A::isLessReal<true>})
+        .Case("eq", {&A::isSame, &A::isSameReal})
         .Default({nullptr, nullptr});
   }
   /// If one operand is a float, both become floats, as in Python. Null if the
@@ -139,6 +165,12 @@ struct Arithmetic {
     Type word = builder.getI64Type(), f64 = builder.getF64Type();
     value = builder.createOrFold<arith::IndexCastOp>(loc, word, value);
     return builder.createOrFold<arith::SIToFPOp>(loc, f64, value);
+  }
+  /// The float whose bits an input has.
+  Value fromBits(Value bits) {
+    Type word = builder.getI64Type(), f64 = builder.getF64Type();
+    bits = builder.createOrFold<arith::IndexCastOp>(loc, word, bits);
+    return builder.createOrFold<arith::BitcastOp>(loc, f64, bits);
   }
   /// Rounds towards zero, and then away from it if necessary. Every processor
   /// has the conversion and the comparison for that.
@@ -162,6 +194,8 @@ struct Arithmetic {
   Value apply(llvm::StringRef name, Value a) {
     if (name == "float")
       return real(a);
+    if (name == "bits")
+      return fromBits(a);
     if (name != "floor" && name != "ceil" && name != "trunc")
       return {};
     return a.getType().isF64() ? rounded(name, a) : a;

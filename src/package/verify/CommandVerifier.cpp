@@ -271,18 +271,19 @@ static bool sameType(DType whole, const std::vector<Size> &wholeShape,
   return true;
 }
 
-/// Checks a tensor whose only element a region gets as an int.
+/// Checks a tensor whose only element a region gets as a number.
 void CommandVerifier::checkItem(int number, const std::string &where) {
   checkRead(number, where);
   if (failed())
     return;
   const BufferT &buffer = *program.buffers[number];
-  bool isInteger = buffer.dtype >= DType::U8 && buffer.dtype <= DType::I64;
+  bool isNumber = (buffer.dtype >= DType::Bool && buffer.dtype <= DType::I64) ||
+                  buffer.dtype == DType::F64;
   int64_t elements = 1;
   for (const Size &size : buffer.shape)
     elements = isStatic(size) ? elements * size.value() : 0;
-  require(isInteger && elements == 1, where,
-          "passes an item of what is not one integer");
+  require(isNumber && elements == 1, where,
+          "passes an item of what is not one number");
 }
 
 /// Checks an argument of a region: an int for an int, a contiguous tensor for a

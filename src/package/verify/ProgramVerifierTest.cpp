@@ -470,11 +470,11 @@ ProgramMaker soundContinuation() {
 }
 
 const Case continuationCases[] = {
-    {"passes an item of what is not one integer",
+    {"passes an item of what is not one number",
      [](ProgramT &p) {
        p.inputs[0]->shape = p.buffers[0]->shape = {fixed(2)};
      }},
-    {"passes an item of what is not one integer",
+    {"passes an item of what is not one number",
      [](ProgramT &p) {
        p.inputs[0]->dtype = p.buffers[0]->dtype = package::DType::F32;
      }},

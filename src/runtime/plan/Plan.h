@@ -123,7 +123,7 @@ constexpr size_t mostStepTensors = 8;
 struct RegionArgument {
   int buffer = -1; ///< -1: an int
   Size size;
-  bool isItem = false; ///< the int that is the buffer's only element
+  bool isItem = false; ///< the number that is the buffer's only element
 };
 
 /// A choice between two regions of the program, or a call of one.

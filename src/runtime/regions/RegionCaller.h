@@ -23,7 +23,8 @@ struct RegionCaller {
            *static_cast<const bool *>(buffers.viewOf(buffer).data);
   }
 
-  /// The integer in a buffer; zero on a device that computes nothing.
+  /// The number in a buffer, of a float the bits; zero on a device that
+  /// computes nothing.
   int64_t itemOf(int buffer) const;
 };
 

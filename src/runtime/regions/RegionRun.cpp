@@ -30,6 +30,7 @@ int64_t RegionCaller::itemOf(int buffer) const {
   if (!plan.device->computes())
     return 0;
   switch (view.dtype) {
+  case DType::Bool:
   case DType::U8:
     return itemAs<uint8_t>(view.data);
   case DType::I8:
@@ -38,7 +39,7 @@ int64_t RegionCaller::itemOf(int buffer) const {
     return itemAs<int16_t>(view.data);
   case DType::I32:
     return itemAs<int32_t>(view.data);
-  default: // the verifier has seen an integer
+  default: // an int64_t, or a double whose bits the slot holds
     return itemAs<int64_t>(view.data);
   }
 }

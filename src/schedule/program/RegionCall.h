@@ -17,8 +17,8 @@ namespace schedule {
 /// `predicate`, `regions` (where it is false, where it is true), `arguments`.
 constexpr llvm::StringLiteral branchCallee = "anabranch::cond";
 
-/// `region`, `arguments`, `items`: the numbers of arguments that are ints in
-/// the memory of a tensor.
+/// `region`, `arguments`, `items`: which arguments are numbers in the memory of
+/// a tensor, of floats their bits.
 constexpr llvm::StringLiteral callCallee = "anabranch::call";
 
 /// `condition` (a region, or none), `trips` (a size, or none), `body`,
