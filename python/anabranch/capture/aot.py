@@ -30,6 +30,7 @@ from . import (
     inlining,
     kept_whole,
     observer,
+    region_updates,
     sharing,
     storage_offsets,
     whole_operators,
@@ -177,6 +178,7 @@ def flatten(
 ) -> None:
     """Puts operators in the place of the calls that run subgraphs, where the operators
     can say the same."""
+    region_updates.return_updates(graph)
     inlining.inline(graph)
     flex.inline(graph, table)
 

@@ -20,15 +20,13 @@ from typing import Any
 import torch
 import torch.fx
 from torch._guards import TracingContext, detect_fake_mode
-from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
+from ..describe.regions.run_numbers import INVOKE
 from ..describe.symbols import same
 from ..describe.written import is_dense, storage
-
-INVOKE: HigherOrderOperator = torch.ops.higher_order.invoke_subgraph
 
 # Notes that PyTorch makes on a call for its own compilers of regions.
 _OF_CALLS = ("nested_region_config", "call_id")
@@ -36,7 +34,7 @@ _OF_CALLS = ("nested_region_config", "call_id")
 
 def inline(module: GraphModule) -> None:
     """Replaces the calls of regions in an ATen graph, those inside of regions too. A
-    region in which a size depends on data stays a call."""
+    region in which a size depends on data stays a call: each call has sizes of its own."""
     for child in module.children():
         if isinstance(child, GraphModule):
             inline(child)

@@ -8,9 +8,7 @@ graph                reads the nodes of a graph in order
 description          the result: the JSON, and what callers of the program need to know
 inputs               placeholders and constants, and ranges of frozen integers
 arguments            arguments of operator calls
-regions              subgraphs that operators run
-run_numbers          numbers that the run decides, as tensors of one element
-continuation         what reads sizes that the run decides, as a region
+regions/             subgraphs that operators run, and what follows sizes that the run decides
 outputs              results of the graph
 tensors              dtypes, shapes and strides
 symbols              sizes as expressions

@@ -212,7 +212,7 @@ def _read_second(
         number = arguments.pop(f"{prefix}_base_index")
         if number is None:
             return None
-        return WrittenArgument(number, _pop_view(arguments, prefix, values[number]))
+        return WrittenArgument(number, pop_view(arguments, prefix, values[number]))
 
     for name in _written_names(operator):
         if f"_{name}_length" not in arguments:
@@ -225,7 +225,7 @@ def _read_second(
     return memories, [Item(memory=number) for number in range(len(memories))]
 
 
-def _pop_view(arguments: dict[str, Any], prefix: str, base: torch.Tensor) -> Any:
+def pop_view(arguments: dict[str, Any], prefix: str, base: torch.Tensor) -> Any:
     """Takes the description of a view of `base` out of the arguments. None: it is the
     whole base."""
     found = {

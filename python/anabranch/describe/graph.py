@@ -19,15 +19,16 @@ from ..collectives.operators import is_collective, is_wait, waiting
 from ..location import location
 from ..marks import scope
 from ..marks.mark_order import Order, is_order, is_pass
-from . import auto_functionalized, effects, regions, shape_checks
+from . import auto_functionalized, effects, shape_checks
 from .aliases import Aliases
 from .arguments import Arguments
-from .continuation import RunSizes, call_continuation, with_continuation
 from .description import Description, InputSource
 from .inputs import Inputs
 from .outputs import Outputs
-from .run_numbers import with_tensors
-from .storages import reads_storage, replaced_arguments
+from .regions import calls
+from .regions.continuation import RunSizes, call_continuation, with_continuation
+from .regions.run_numbers import with_tensors
+from .storages import replaced_arguments
 from .symbol_table import symbols_of
 from .symbols import Unsupported, is_number, number, truth
 from .tensors import describe, dtype_name
@@ -52,11 +53,12 @@ class GraphReader:
         sources: Sequence[InputSource],
         order: Order | None = None,
         standalone: bool = False,
-        within: regions.Regions | None = None,
+        within: calls.Regions | None = None,
     ) -> None:
         """`standalone`: the caller makes no views, so every result is contiguous memory
         of its own. `within`: the graph is a region, one of these."""
-        self.module = with_continuation(with_tensors(module, within is not None))
+        is_region = within is not None
+        self.module = with_continuation(with_tensors(module, is_region), is_region)
         self.run_sizes = RunSizes(self.module.graph)
         self.name = name
         self.sources = sources
@@ -66,8 +68,8 @@ class GraphReader:
         self.mutations: dict[str, str] = {}
         self.awaited: list[int] = []
         self.aliases = Aliases()
-        self.regions = regions.Regions() if within is None else within
-        self.is_region = within is not None
+        self.regions = calls.Regions() if within is None else within
+        self.is_region = is_region
         self.inputs = Inputs(f"{name}_" if self.is_region else "")
         self.arguments = Arguments()
         self.writing_calls = WritingCalls(self.inputs, self.arguments, self.nodes)
@@ -149,7 +151,7 @@ class GraphReader:
         self.inputs.placeholder(node, position, self.sources[position])
 
     def _attribute(self, node: torch.fx.Node) -> None:
-        if all(user.target in regions.OPERATORS for user in node.users):
+        if all(user.target in calls.OPERATORS for user in node.users):
             return  # a subgraph, which its operator reads
         value: Any = self.module
         for part in str(node.target).split("."):
@@ -171,7 +173,7 @@ class GraphReader:
             self._effect(node)
         elif is_number(value):
             self.arguments.set_reference(node, number(value))
-        elif target in regions.OPERATORS or target is call_continuation:
+        elif target in calls.OPERATORS or target is call_continuation:
             self._regions(node)
         elif _is_relation(node):
             return  # the branch, the check or the number that reads it computes it
@@ -210,7 +212,7 @@ class GraphReader:
 
     def _regions(self, node: torch.fx.Node) -> None:
         """Describes a node that runs subgraphs."""
-        entry = regions.describe_call(self, node)
+        entry = calls.describe_call(self, node)
         self._annotate(node, entry)
         self.nodes.append(entry)
 
@@ -281,8 +283,6 @@ class GraphReader:
     def _operator(self, node: torch.fx.Node, target: OpOverload, value: Any) -> None:
         if target._schema.is_mutable:
             raise Unsupported(f"{target} writes in place")
-        if self.is_region and reads_storage(node):
-            raise Unsupported(f"{target} in a region, which gets copies")
         shape_checks.check(node)
         self._check_reads(node)
         replaced = replaced_arguments(node)

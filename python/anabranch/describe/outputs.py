@@ -11,10 +11,10 @@ import torch.fx
 from ..location import location
 from .aliases import Aliases
 from .arguments import Arguments
-from .continuation import RunSizes
 from .description import OutputView
 from .inputs import Inputs
-from .run_numbers import RETURNED
+from .regions.continuation import PERMUTED, RunSizes
+from .regions.run_numbers import RETURNED
 from .symbols import Unsupported, integer
 from .tensors import describe, foreign_strides, memory_order
 from .views import overlaps
@@ -68,6 +68,8 @@ class Outputs:
             elif isinstance(value, torch.fx.Node):
                 if value.meta.get(RETURNED):
                     self.views.append((len(self.entries), "item", []))
+                elif (order := value.meta.get(PERMUTED)) is not None:
+                    self.views.append((len(self.entries), "permute", order))
                 self.entries.append(self._output(value))
             else:
                 raise Unsupported(f"an output of the type {type(value).__name__}")

@@ -14,7 +14,7 @@ import torch.fx
 
 from . import auto_functionalized
 from .symbol_table import SMALLEST_SYMBOLIC
-from .symbols import Unsupported
+from .symbols import Unsupported, same
 
 # Operators that treat all sizes alike. Their results have the sizes of the operands, or
 # sums and products of them.
@@ -144,7 +144,8 @@ def _looks_elsewhere(
     if dims is None or dims == []:
         dims = list(range(operand.dim()))
     dims = [dims] if isinstance(dims, int) else dims
-    keeps = target._opname == "slice" and results[0].shape == operand.shape
+    kept = zip(results[0].shape, operand.shape)
+    keeps = target._opname == "slice" and all(same(*sizes) for sizes in kept)
     return keeps or not any(_is_assumed(operand.shape[dim]) for dim in dims)
 
 

@@ -85,11 +85,6 @@ def _storages(node: torch.fx.Node) -> set[int]:
     return {storage(tensor) for tensor in values if is_dense(tensor)}
 
 
-def reads_storage(node: torch.fx.Node) -> bool:
-    """Whether the result depends on how the node's input lies in memory."""
-    return node.target in _READS_STORAGE
-
-
 def reads_outside_of_view(node: torch.fx.Node) -> bool:
     return node.target in _READS_STORAGE and not _is_whole(_source(node))
 

@@ -18,16 +18,22 @@ import torch.fx
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from .. import purity
-from ..marks.mark_order import is_order
-from .run_numbers import COND
-from .symbols import DATA_DEPENDENT, Unsupported, integer, numbers_of
-from .tensors import describe, foreign_strides
+from ... import purity
+from ...marks.mark_order import is_order
+from ..symbols import DATA_DEPENDENT, Unsupported, integer, numbers_of
+from ..tensors import describe, foreign_strides, memory_order
+from .run_numbers import COND, INVOKE
+
+# The key in the `meta` of a result that is laid out in another order: the order in which
+# the caller of the graph permutes its dimensions.
+PERMUTED = "anabranch_permuted"
 
 # The key in the `meta` of the node that calls a continuation: its graph.
 GRAPH = "anabranch_continuation"
 
-_ITEM = torch.ops.aten._local_scalar_dense.default
+aten = torch.ops.aten
+
+_ITEM = aten._local_scalar_dense.default
 
 
 def call_continuation(*operands: Any) -> Any:
@@ -54,21 +60,25 @@ class RunSizes:
         return describe(value) | {"shape": shape, "run_sized": True}
 
 
-def with_continuation(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A graph that calls its continuation; the same graph if it needs none."""
+def with_continuation(
+    module: torch.fx.GraphModule, is_region: bool = False
+) -> torch.fx.GraphModule:
+    """A graph that calls its continuation; the same graph if it needs none. What a
+    region returns is contiguous."""
     bound = [n for n in module.graph.nodes if n.meta.get("unbacked_bindings")]
     if not bound:
         return module
     if any(is_order(node.target) for node in module.graph.nodes):
         raise Unsupported(f"{DATA_DEPENDENT}, in a graph with waits or events")
-    return _Cut(module).outer()
+    return _Cut(module, is_region).outer()
 
 
 class _Cut:
     """The parts of a graph: what runs first, and the continuation."""
 
-    def __init__(self, module: torch.fx.GraphModule) -> None:
+    def __init__(self, module: torch.fx.GraphModule, is_region: bool) -> None:
         self.module = module
+        self.is_region = is_region
         self.sizes = RunSizes(module.graph)
         self.handles: set[Node] = set()  # tensors with sizes that only the run knows
         self.items: dict[Node, Node] = {}  # numbers, and the tensors that hold them
@@ -85,7 +95,7 @@ class _Cut:
             self.late[node] = None
         elif node.target is _ITEM:
             self.items[node] = node.all_input_nodes[0]
-        elif node.meta.get("unbacked_bindings") and node.target is not COND:
+        elif node.meta.get("unbacked_bindings") and node.target not in (COND, INVOKE):
             if not isinstance(node.target, torch._ops.OpOverload):
                 raise Unsupported(DATA_DEPENDENT)
             self._note(node)
@@ -138,8 +148,8 @@ class _Cut:
             value = node.meta.get("val")
             if not isinstance(value, torch.Tensor):
                 raise Unsupported(f"{DATA_DEPENDENT}, and the graph returns a number")
-            if self.sizes.is_unknown(value) and foreign_strides(value) is not None:
-                raise Unsupported(f"{DATA_DEPENDENT}, and so do strides of a result")
+            if self._order_of(node) is None:
+                raise Unsupported(f"{DATA_DEPENDENT}, and a result overlaps itself")
         return results
 
     def _call(
@@ -158,8 +168,9 @@ class _Cut:
             operands.append(symbol)
         for node in (*again, *self.late):
             moved[node] = inside.node_copy(node, moved.__getitem__)
-        end = inside.output(tuple(moved[node] for node in results))
-        end.meta["val"] = tuple(node.meta["val"] for node in results)
+        ends = [self._laid_out(inside, moved[node], node) for node in results]
+        end = inside.output(tuple(ends))
+        end.meta["val"] = tuple(node.meta["val"] for node in ends)
         call = graph.call_function(call_continuation, tuple(operands))
         call.meta |= {
             "val": end.meta["val"],
@@ -168,7 +179,28 @@ class _Cut:
         }
         for place, node in enumerate(results):
             made[node] = graph.call_function(operator.getitem, (call, place))
-            made[node].meta = dict(node.meta)
+            made[node].meta = {**node.meta, "val": ends[place].meta["val"]}
+            if (order := self._order_of(node)) and order != sorted(order):
+                made[node].meta[PERMUTED] = [order.index(dim) for dim in sorted(order)]
+
+    def _order_of(self, node: Node) -> list[int] | None:
+        """The order of the result's dimensions in memory, slowest first. A size that
+        only the run knows makes strides that the program does not know."""
+        value = node.meta["val"]
+        if self.is_region or not self.sizes.is_unknown(value):
+            return []
+        if foreign_strides(value) is None:
+            return []
+        return memory_order(value.shape, value.stride())
+
+    def _laid_out(self, inside: torch.fx.Graph, made: Node, node: Node) -> Node:
+        """The result with its dimensions in the order of the memory."""
+        order = self._order_of(node)
+        if not order:
+            return made
+        permuted = inside.call_function(aten.permute.default, (made, order))
+        permuted.meta = {**node.meta, "val": node.meta["val"].permute(order)}
+        return permuted
 
     def _names_late(self, node: Node) -> bool:
         """Whether the node names a subgraph that only the continuation runs."""

@@ -24,6 +24,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 COND = torch.ops.higher_order.cond
 WHILE = torch.ops.higher_order.while_loop
+INVOKE = torch.ops.higher_order.invoke_subgraph
 
 # The key in the `meta` of a tensor whose item the caller of the graph wants.
 RETURNED = "anabranch_number"
@@ -143,7 +144,9 @@ def _replace(
     change: Callable[[torch.fx.GraphModule], torch.fx.GraphModule],
 ) -> None:
     """Changes the subgraph that `reference` names. Other nodes may name it, too."""
-    name = f"{reference.target}_{reference.graph._graph_namespace.create_name('t', None)}"
+    name = (
+        f"{reference.target}_{reference.graph._graph_namespace.create_name('t', None)}"
+    )
     old = module.get_submodule(str(reference.target))
     copied = torch.fx.Graph()
     copied.output(copied.graph_copy(old.graph, {})).meta = dict(

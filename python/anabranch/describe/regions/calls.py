@@ -14,17 +14,17 @@ from typing import Any, Protocol
 import torch
 import torch.fx
 
-from ..location import location
-from .arguments import Arguments
+from ...location import location
+from ..arguments import Arguments
+from ..description import Description, InputSource
+from ..inputs import Inputs
+from ..symbols import Unsupported, integer, truth, word
 from .continuation import GRAPH, RunSizes, call_continuation
-from .description import Description, InputSource
-from .inputs import Inputs
-from .run_numbers import COND, WHILE
-from .symbols import Unsupported, integer, truth, word
+from .run_numbers import COND, INVOKE, WHILE
 
 SCAN = torch.ops.higher_order.scan
 MAP = torch.ops.higher_order.map_impl
-OPERATORS = (COND, WHILE, SCAN, MAP)
+OPERATORS = (COND, WHILE, SCAN, MAP, INVOKE)
 
 
 class Regions:
@@ -59,6 +59,8 @@ def describe_call(reader: Reader, node: torch.fx.Node) -> dict[str, Any]:
     call = _RegionCall(reader, node)
     if node.target is call_continuation:
         op, args = "anabranch::call", call.continuation()
+    elif node.target is INVOKE:
+        op, args = "anabranch::call", call.called()
     elif node.target is COND:
         op, args = "anabranch::cond", call.branch()
     else:
@@ -132,6 +134,15 @@ class _RegionCall:
             "region": region,
             "arguments": self._passed(operands, sources),
             "items": items,
+        }
+
+    def called(self) -> dict[str, Any]:
+        body, _, *operands = self.node.args
+        sources = self._steady(operands)
+        return {
+            "region": self._region(body, sources),
+            "arguments": self._passed(operands, sources),
+            "items": [],
         }
 
     def _trips(self, scanned: Sequence[Any]) -> dict[str, Any]:
