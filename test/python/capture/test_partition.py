@@ -1,4 +1,5 @@
-"""Graphs that return numbers of the data, and the like, are cut."""
+"""Graphs that return expanded tensors of sizes that the run decides, and the like, are
+cut."""
 
 from __future__ import annotations
 
@@ -26,10 +27,10 @@ def both(function, *arguments, **settings):
 
 def chosen(x, w):
     """Has work of known sizes first, then work whose sizes depend on data. Returns a
-    number of the data."""
+    tensor of such a size whose elements share memory."""
     y = torch.relu(x @ w) + 1
     rows = (y.sum(1) > y.mean()).nonzero().squeeze(1)
-    return torch.softmax(y[rows] @ w.t(), -1).sum(0), rows, rows.shape[0]
+    return torch.softmax(y[rows] @ w.t(), -1).sum(0), rows, rows.expand(2, -1)
 
 
 def test_both_sides_of_an_operator_run_in_kernels():
@@ -203,12 +204,12 @@ def test_random_numbers_keep_their_order():
 
 
 def test_a_branch_without_a_description():
-    def places(y):
-        return y.as_strided((4, 4), (4, 1)) + 1
+    def rounded(y):
+        return y.to(torch.float8_e8m0fnu).to(y.dtype) + 1
 
     def function(x, w):
         y = torch.relu(x @ w)
-        z = torch.cond(y.sum() > 0, places, lambda y: y - 1, (y,))
+        z = torch.cond(y.sum() > 0, rounded, lambda y: y - 1, (y,))
         return torch.softmax(z @ w, -1)
 
     both(function, torch.randn(4, 4), torch.randn(4, 4))
@@ -230,7 +231,7 @@ def test_gradients():
 
 
 def test_nothing_to_gain():
-    both(lambda x: x.nonzero().shape[0], torch.tensor([0, 1, 1]))
+    both(lambda x: x.nonzero().expand(2, -1, -1), torch.tensor([0, 1, 1]))
     assert "eager" in anabranch.last_report()
 
 
@@ -242,8 +243,8 @@ def test_a_strict_scope_is_not_cut(whole):
         with anabranch.super_kernel("sp", OPTIONS):
             y = x if whole else x.exp().softmax(-1)
             places = torch.nonzero(y > 0.5)
-            count = places.shape[0]
-            return (count,) if whole else (count, (y * 2).softmax(-1))
+            twice = places.expand(2, -1, -1)
+            return (twice,) if whole else (twice, (y * 2).softmax(-1))
 
     x = torch.rand(4, 5)
     OPTIONS = "strict-scope-check=abort"

@@ -96,9 +96,10 @@ class _Cut:
         elif node.target is _ITEM:
             self.items[node] = node.all_input_nodes[0]
         elif node.meta.get("unbacked_bindings") and node.target not in (COND, INVOKE):
-            if not isinstance(node.target, torch._ops.OpOverload):
+            if isinstance(node.target, torch._ops.HigherOrderOperator):
                 raise Unsupported(DATA_DEPENDENT)
-            self._note(node)
+            if isinstance(node.target, torch._ops.OpOverload):
+                self._note(node)
 
     def _note(self, node: Node) -> None:
         value = node.meta.get("val")

@@ -1,0 +1,216 @@
+"""Runs random programs with branches, loops, masks, items and updates, and compares them
+with PyTorch.
+
+    python test/python/support/random_regions.py --count 1000
+
+Each program is one program of Anabranch for all data, or PyTorch refuses it, too."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import linecache
+import logging
+import os
+import random
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from random_region_lines import COLUMNS, write
+from torch._higher_order_ops import scan, while_loop
+
+import anabranch
+
+RIGHT, WRONG, CUT, REFUSED = "right", "wrong", "cut", "refused by PyTorch"
+SETTINGS = {
+    "capture_dynamic_output_shape_ops": True,
+    "capture_scalar_outputs": True,
+}
+
+
+@torch.library.custom_op("random_regions::bump", mutates_args={"x"})
+def bump(x: torch.Tensor) -> None:
+    x += 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    seed: int
+    text: str
+    dtype: torch.dtype
+    rows: tuple[int, ...]  # of each call; several only if the sizes are dynamic
+    dynamic: bool
+    strided: bool
+    packaged: bool
+
+    def function(self) -> Callable[..., Any]:
+        name = f"<random program {self.seed}>"
+        linecache.cache[name] = (
+            len(self.text),
+            None,
+            self.text.splitlines(True),
+            name,
+        )
+        scope = {"torch": torch, "scan": scan, "while_loop": while_loop}
+        exec(compile(self.text, name, "exec"), scope)  # noqa: S102
+        return scope["program"]
+
+    def calls(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Arguments with random numbers, with none above zero, and with all above it."""
+        generator = torch.Generator().manual_seed(self.seed)
+        found = []
+        for number, low, high in ((0, -8, 9), (1, -2, 1), (2, 1, 3), (3, -8, 9)):
+            shape = (self.rows[number % len(self.rows)], COLUMNS)
+            given = [
+                torch.randint(low, high, shape, generator=generator).to(self.dtype)
+                for _ in range(2)
+            ]
+            if self.strided:
+                given[0] = given[0].t().contiguous().t()
+            found.append((given[0], given[1]))
+        return found
+
+
+def program_of(seed: int) -> Program:
+    rng = random.Random(-seed - 1)
+    dynamic = rng.random() < 0.4
+    return Program(
+        seed,
+        write(seed),
+        rng.choice([torch.float32, torch.bfloat16]),
+        (5, 7, 4) if dynamic else (rng.choice([1, 2, 5, 5, 6]),),
+        dynamic,
+        rng.random() < 0.3,
+        rng.random() < 0.3,
+    )
+
+
+class Module(torch.nn.Module):
+    """The program as a module, which torch.export takes."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+        return self.function(x, y)
+
+
+def compiled_with(program: Program, backend: Any) -> Callable[..., Any]:
+    torch._dynamo.reset()
+    return torch.compile(
+        program.function(), backend=backend, fullgraph=True, dynamic=program.dynamic
+    )
+
+
+def exported(program: Program) -> Callable[..., Any]:
+    folder = os.path.join(tempfile.mkdtemp(), "package")
+    arguments = tuple(value.clone() for value in program.calls()[0])
+    rows = torch.export.Dim("rows", min=2, max=64) if program.dynamic else None
+    shapes = {"x": {0: rows}, "y": {0: rows}} if program.dynamic else None
+    anabranch.export(
+        Module(program.function()).eval(),
+        folder,
+        arguments,
+        dynamic_shapes=shapes,
+        allow_libtorch=True,
+    )
+    return anabranch.load(folder)
+
+
+def differences(
+    program: Program, theirs: Callable[..., Any], ours: Callable[..., Any]
+) -> list[str]:
+    """What differs in results and in arguments, call by call."""
+    found = []
+    for number, arguments in enumerate(program.calls()):
+        given = [tuple(map(_copied, arguments)) for _ in range(2)]
+        wanted = theirs(*given[0])
+        got = ours(*given[1])
+        for place, pair in enumerate(zip([*got, *given[1]], [*wanted, *given[0]])):
+            if text := _difference(*pair):
+                found.append(f"call {number}, value {place}: {text}")
+    return found
+
+
+def _copied(value: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(value).copy_(value)
+
+
+def _difference(got: Any, want: Any) -> str:
+    if not isinstance(want, torch.Tensor):
+        return "" if got == want else f"{got}, not {want}"
+    if got.dtype != want.dtype or got.shape != want.shape:
+        return f"{got.dtype} {got.shape}, not {want.dtype} {want.shape}"
+    return "" if torch.equal(got, want) else f"{got}, not {want}"
+
+
+def outcome(program: Program) -> tuple[str, str]:
+    """How the program fares, and what went wrong."""
+    with torch._dynamo.config.patch(SETTINGS), torch.no_grad():
+        try:
+            wanted = compiled_with(program, "eager")
+            for arguments in program.calls():
+                wanted(*map(_copied, arguments))
+        except Exception as error:  # noqa: BLE001
+            return REFUSED, str(error)
+        try:
+            ours = compiled_with(program, anabranch.anabranch)
+            found = differences(program, wanted, ours)
+            report = anabranch.last_report() or {}
+            if program.packaged and not found:
+                found = differences(program, wanted, exported(program))
+        except Exception:  # noqa: BLE001
+            text = traceback.format_exc()[-3000:]
+            return (REFUSED if is_refused(program) else WRONG), text
+    if found:
+        return WRONG, "\n".join(found)
+    reason = report.get("reason") or report.get("eager", "")
+    whole = report.get("parts") == 1 and not reason
+    return (RIGHT, "") if whole else (CUT, f"{reason}: {report.get('outside')}")
+
+
+def is_refused(program: Program) -> bool:
+    """Whether PyTorch's own trace fails, too."""
+    try:
+        traced = compiled_with(program, "aot_eager")
+        for arguments in program.calls():
+            traced(*map(_copied, arguments))
+        if program.packaged:
+            torch.export.export(
+                Module(program.function()), tuple(map(_copied, program.calls()[0]))
+            )
+    except Exception:  # noqa: BLE001
+        return True
+    return False
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0, help="of the first program")
+    parser.add_argument("--show", action="store_true", help="print each program")
+    options = parser.parse_args()
+    os.environ.setdefault("ANABRANCH_CACHE", "0")
+    logging.disable(logging.ERROR)  # what PyTorch's trace refuses is no finding
+    start = time.monotonic()
+    counts: Counter[str] = Counter()
+    for seed in range(options.seed, options.seed + options.count):
+        program = program_of(seed)
+        what, text = outcome(program)
+        counts[what] += 1
+        if what in (WRONG, CUT) or options.show:
+            print(f"==== seed {seed}: {what}\n{program}\n{program.text}{text}\n")
+            sys.stdout.flush()
+    print(dict(counts), f"{time.monotonic() - start:.0f} s")
+    return 1 if counts[WRONG] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
