@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 
 from ..collectives.groups import portable_name
 from ..collectives.operators import is_own
-from .symbols import Unsupported, is_number, number
+from .symbols import Unsupported, is_number, number, truth
 from .tensors import dtype_name
 
 LAYOUTS = {torch.strided: 0}
@@ -64,7 +64,7 @@ class Arguments:
         if is_number(value):
             return number(value)
         if isinstance(value, torch.SymBool | bool):
-            raise Unsupported(f"{node.name} is a symbolic {type(value).__name__}")
+            return {"expr": truth(value)}
         return {"ref": node.name}
 
     def of_call(self, node: torch.fx.Node, target: OpOverload) -> dict[str, Any]:
@@ -96,6 +96,8 @@ class Arguments:
         integers."""
         while isinstance(kind, torch.OptionalType):
             kind = kind.getElementType()
+        if str(kind) == "bool" and isinstance(value, torch.fx.Node):
+            raise Unsupported(f"the option {value.name} is decided by the run")
         if isinstance(value, int) and not isinstance(value, bool):
             name = str(kind)
             if isinstance(kind, torch.ListType):

@@ -169,23 +169,23 @@ def outcome(program: Program) -> tuple[str, str]:
         except Exception:  # noqa: BLE001
             text = traceback.format_exc()[-3000:]
             return (REFUSED if is_refused(program) else WRONG), text
-    if found:
-        return WRONG, "\n".join(found)
+        if found:
+            return (REFUSED if is_refused(program) else WRONG), "\n".join(found)
     reason = report.get("reason") or report.get("eager", "")
     whole = report.get("parts") == 1 and not reason
     return (RIGHT, "") if whole else (CUT, f"{reason}: {report.get('outside')}")
 
 
 def is_refused(program: Program) -> bool:
-    """Whether PyTorch's own trace fails, too."""
+    """Whether PyTorch's own trace fails, too, or loses a write."""
     try:
-        traced = compiled_with(program, "aot_eager")
-        for arguments in program.calls():
-            traced(*map(_copied, arguments))
+        wanted = compiled_with(program, "eager")
+        if differences(program, wanted, compiled_with(program, "aot_eager")):
+            return True
         if program.packaged:
-            torch.export.export(
-                Module(program.function()), tuple(map(_copied, program.calls()[0]))
-            )
+            given = tuple(map(_copied, program.calls()[0]))
+            module = Module(program.function())
+            torch.export.export(module, given).run_decompositions()
     except Exception:  # noqa: BLE001
         return True
     return False

@@ -33,6 +33,8 @@ GRAPH = "anabranch_continuation"
 
 aten = torch.ops.aten
 
+_DECIDING = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
+_NUMBERS = torch.SymFloat | torch.SymBool | torch.SymInt
 _ITEM = aten._local_scalar_dense.default
 
 
@@ -65,8 +67,7 @@ def with_continuation(
 ) -> torch.fx.GraphModule:
     """A graph that calls its continuation; the same graph if it needs none. What a
     region returns is contiguous."""
-    bound = [n for n in module.graph.nodes if n.meta.get("unbacked_bindings")]
-    if not bound:
+    if not any(map(_decides, module.graph.nodes)):
         return module
     if any(is_order(node.target) for node in module.graph.nodes):
         raise Unsupported(f"{DATA_DEPENDENT}, in a graph with waits or events")
@@ -95,18 +96,22 @@ class _Cut:
             self.late[node] = None
         elif node.target is _ITEM:
             self.items[node] = node.all_input_nodes[0]
-        elif node.meta.get("unbacked_bindings") and node.target not in (COND, INVOKE):
-            if isinstance(node.target, torch._ops.HigherOrderOperator):
+        elif isinstance(node.target, torch._ops.OpOverload):
+            self._note(node)
+        elif node.meta.get("unbacked_bindings") and isinstance(
+            node.target, torch._ops.HigherOrderOperator
+        ):
+            if node.target not in (COND, INVOKE):
                 raise Unsupported(DATA_DEPENDENT)
-            if isinstance(node.target, torch._ops.OpOverload):
-                self._note(node)
 
     def _note(self, node: Node) -> None:
         value = node.meta.get("val")
-        if isinstance(value, torch.Tensor) and self.sizes.is_unknown(value):
+        if not isinstance(value, torch.Tensor | _NUMBERS):
+            return
+        if self.sizes.is_unknown(value):
+            if isinstance(value, _NUMBERS):
+                raise Unsupported(f"{DATA_DEPENDENT}: {node.name} is a number")
             self.handles.add(node)
-        elif isinstance(value, torch.SymFloat | torch.SymBool | torch.SymInt):
-            raise Unsupported(f"{DATA_DEPENDENT}: {node.name} is a number")
 
     def _depends(self, node: Node) -> bool:
         return any(
@@ -262,6 +267,16 @@ class _Cut:
         # A result in the continuation defines the symbols that are still unknown.
         known = [name for name, n in needed.items() if not self.sizes.is_unknown(n)]
         return [needed[name] for name in sorted(known)]
+
+
+def _decides(node: Node) -> bool:
+    """Whether the node decides a size or a number. PyTorch leaves the symbols of nodes in
+    subgraphs out of their `meta`."""
+    return bool(node.meta.get("unbacked_bindings")) or (
+        isinstance(node.target, torch._ops.OpOverload)
+        and any(tag in node.target.tags for tag in _DECIDING)
+        and bool(_unbacked(node) or node.target is _ITEM)
+    )
 
 
 def _names_subgraph(node: Node) -> bool:
