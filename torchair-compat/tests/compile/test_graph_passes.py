@@ -71,8 +71,12 @@ def other_form(x, y):
     return (x + 1).repeat(2, 1)[1:4] + y, x[:, 1:] * 2, functional.pad(x, (0, 1)) + 1
 
 
+def shifted(x, y):
+    return functional.pad(x + 1, (1, -1)) * 2, functional.pad(x, (0, 0, -1, 1)) + y
+
+
 @pytest.mark.checklist("T122")
-@pytest.mark.parametrize("function", [returned, twice, in_place, other_form])
+@pytest.mark.parametrize("function", [returned, twice, in_place, other_form, shifted])
 def test_copies_that_keep_tensors_apart_stay(config, function) -> None:
     a, b = X.clone(), X.clone()
     found = compiled(function, config)(a, Y)

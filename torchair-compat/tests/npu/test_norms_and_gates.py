@@ -379,3 +379,53 @@ def test_casts() -> None:
         torch_npu.npu_dtype_cast(x[:, :3], torch_npu.float4_e2m1fn_x2)
     with pytest.raises(RuntimeError, match="dtype must be"):
         torch_npu.npu_dtype_cast(x, 12345)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_norm_of_a_sum_that_writes(dtype) -> None:
+    torch.manual_seed(0)
+    a, b, gamma = (torch.randn(*shape).to(dtype) for shape in ((4, 8), (4, 8), (8,)))
+    total = a + b
+    wide = total.double()
+    rstd = 1 / (wide.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+    wanted = (rstd, wide * rstd * gamma.double(), wide)
+
+    def written(a, b):
+        a, b = a.clone(), b.clone()
+        return torch_npu.npu_add_rms_norm_v2(a, b, gamma), a, b
+
+    def made(a, b):
+        return torch_npu.npu_add_rms_norm_v2_functional(a, b, gamma)
+
+    for function in (written, made):
+        for found in both(function, a, b):
+            close(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("divides", "name"), [(True, "int8"), (False, "float8_e4m3fn")]
+)
+def test_norm_by_tables(divides, name) -> None:
+    torch.manual_seed(0)
+    x, gamma, beta = torch.randn(4, 8), torch.randn(1, 8), torch.randn(8)
+    scale, offset = torch.rand(8) + 0.1, torch.randn(8)
+
+    def norm(x):
+        return torch_npu.npu_rms_norm_quant_v2(
+            x,
+            gamma,
+            scale,
+            offset=offset,
+            beta=beta,
+            div_mode=divides,
+            dst_dtype=getattr(torch, name),
+        )
+
+    wide = x.double()
+    rstd = 1 / (wide.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+    y = wide * rstd * gamma.double() + beta.double()
+    y = (y / scale.double() if divides else y * scale.double()) + offset.double()
+    for made, found in both(norm, x):
+        torch.testing.assert_close(found.double(), rstd, rtol=1e-5, atol=0)
+        step = torch.full_like(y, 0.501) if name == "int8" else y.abs() / 15 + 2e-3
+        assert ((made.double() - y).abs() <= step).all()

@@ -10,22 +10,6 @@ import torch_npu
 
 X = torch.ones(2, 4)
 RESERVED = {
-    "npu_dynamic_quant: quant_mode must be 'pertoken', got 'perchannel'": (
-        lambda value: torch_npu.npu_dynamic_quant(X, quant_mode=value),
-        ("pertoken", "perchannel"),
-    ),
-    "npu_add_rms_norm_quant: dst_type must be None, got 23": (
-        lambda value: torch_npu.npu_add_rms_norm_quant(
-            *(X, X, X[0], X[0], None), dst_type=value
-        ),
-        (None, 23),
-    ),
-    "npu_add_rms_norm_dynamic_quant: y_dtype must be None, got 23": (
-        lambda value: torch_npu.npu_add_rms_norm_dynamic_quant(
-            X, X, X[0], y_dtype=value
-        ),
-        (None, 23),
-    ),
     "npu_weight_quant_batchmatmul: weight_dtype must be None, got 290": (
         lambda value: torch_npu.npu_weight_quant_batchmatmul(
             X, X.t().to(torch.int8), torch.ones(2), weight_dtype=value

@@ -53,7 +53,7 @@ ENDS = {
 def test_how_tests_end(tmp_path) -> None:
     path = tmp_path / "test_written.py"
     path.write_text(FILE)
-    found = run(path, "written.py", worker=operator_tests.__file__, site="")
+    found = run(path, "written.py", operator_tests.start)
     assert {one.test.rpartition("test_")[2]: kind_of(one) for one in found} == ENDS
     page = table(found, 3)
     counts = "2 passed, 1 wrong, 1 training, 1 hardware, 1 their own"

@@ -8,7 +8,7 @@ import torch
 
 import torch_npu
 from pictures import compiled
-from small_numbers import MxReference
+from small_numbers import MxReference, both, check_rows, example
 from torchair._impl.operators.quantisation.small_floats import (
     scale_values,
     unpack_pairs,
@@ -16,36 +16,6 @@ from torchair._impl.operators.quantisation.small_floats import (
 
 TYPES = ["float8_e4m3fn", "float8_e5m2", "float4_e2m1fn_x2", "float4_e1m2fn_x2"]
 HALF = [torch.float16, torch.bfloat16]
-
-
-def codes_of(stored: torch.Tensor, name: str) -> np.ndarray:
-    if name.startswith("float4"):
-        return unpack_pairs(stored).numpy()
-    return stored.view(torch.uint8).int().numpy()
-
-
-def check_rows(found, wanted, name: str) -> None:
-    """Compares (stored, scales in pairs) with codes and scales along the last dimension."""
-    stored, pairs = found
-    codes, scales = wanted
-    np.testing.assert_array_equal(codes_of(stored, name), codes)
-    assert pairs.dtype == torch.uint8
-    filled = np.zeros(pairs.flatten(-2).shape, dtype=np.int64)
-    filled[..., : scales.shape[-1]] = scales
-    np.testing.assert_array_equal(pairs.flatten(-2).numpy(), filled)
-
-
-def both(function, *arguments):
-    """The results, eager and compiled."""
-    yield function(*arguments)
-    yield compiled(function)(*arguments)
-
-
-def example(*shape: int, dtype=torch.bfloat16) -> torch.Tensor:
-    torch.manual_seed(0)
-    x = torch.randn(*shape) * torch.exp2(torch.randint(-9, 9, shape).float())
-    x.view(-1)[::7] = 0
-    return x.to(dtype)
 
 
 @pytest.mark.parametrize("name", TYPES)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 import torch_npu
+from operator_calls_of_layers import CALLS as _OF_LAYERS
 from operator_calls_of_small_floats import CALLS as _MORE
 from torchair._impl.operators.definition import COMPOSITIONS
 
@@ -487,6 +488,7 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
     "_npu_flash_attention_unpad": _packed(),
     "_npu_flash_attention_unpad_v2": _packed(),
     **_MORE,
+    **_OF_LAYERS,
 }
 
 

@@ -28,6 +28,8 @@ _CHANNELS = {"weight": R(6), "bias": R(6)}
 _FIRST = {"x1_level0_scale": torch.rand(4, 1), "x2_level0_scale": torch.rand(1, 6)}
 _SECOND = {"x1_level1_scale": _bytes(4, 1, 2), "x2_level1_scale": _bytes(6, 1, 2)}
 
+_GROUPED = {"group_index": torch.tensor([1, 4])}
+
 CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
     "npu_dynamic_mx_quant": [
         {"input": R(4, 64).to(bf16)},
@@ -57,6 +59,61 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
         }
         for more in ({}, {"swiglu_mode": 1, "clamp_limit": 0.5})
     ],
+    "npu_dynamic_mx_quant_with_dual_axis": {
+        "input": R(4, 64).to(bf16),
+        "dst_type": torch.float8_e5m2,
+        "scale_alg": 1,
+    },
+    "npu_dynamic_block_mx_quant": {
+        "input": R(4, 64).to(bf16),
+        "scale_alg": 2,
+        "dst_type_max": 7.0,
+    },
+    "npu_swiglu_mx_quant_with_dual_axis": {"x": R(4, 128).to(bf16), **_GROUPED},
+    "npu_grouped_dynamic_mx_quant": {"x": R(4, 64), **_GROUPED},
+    "npu_grouped_dynamic_block_quant": {
+        "x": R(4, 200) * 1e6,
+        "group_list": torch.tensor([1, 4]),
+    },
+    "npu_anti_mx_quant": {"x": _float8(4, 64), "mxscale": _bytes(4, 1, 2)},
+    "npu_dynamic_quant_asymmetric": {"input": R(4, 16).half()},
+    "npu_anti_quant": {
+        "x": torch.randint(-9, 9, (4, 16), dtype=torch.int8),
+        "scale": R(16),
+    },
+    "npu_quant_max": {"x": R(4, 16), "scale": torch.tensor([0.1])},
+    "npu_swiglu_quant": [
+        {
+            "x": R(4, 16) * 9,
+            "smooth_scales": R(2, 8),
+            "group_index": torch.tensor([1, 3]),
+            "quant_mode": mode,
+        }
+        for mode in (0, 1)
+    ],
+    "npu_gelu_quant": [
+        {"self": R(4, 16), "quant_mode": mode, "input_scale": R(16) * 9}
+        for mode in ("static", "dynamic")
+    ],
+    "npu_rotate_quant": [
+        {"x": R(4, 64).half(), "rotation": R(32, 32).half()},
+        {
+            "x": R(4, 64).half(),
+            "rotation": R(32, 32).half(),
+            "dst_dtype": torch.float8_e4m3fn,
+            "scale_alg": 1,
+            "alpha": torch.tensor([0.5]),
+        },
+    ],
+    "npu_gelu_mul": {"input": R(4, 16) * 3},
+    "npu_add_rms_norm_v2": {"x1": R(4, 8), "x2": R(4, 8), "gamma": R(8)},
+    "npu_add_rms_norm_v2_functional": {"x1": R(4, 8), "x2": R(4, 8), "gamma": R(8)},
+    "npu_rms_norm_quant_v2": {
+        "x": R(4, 16),
+        "gamma": R(16),
+        "scale": torch.tensor([0.1]),
+        "offset": torch.tensor([1.0]),
+    },
     "npu_dtype_cast": {"self": R(4, 8), "dtype": torch.int32},
     "npu_dtype_cast_": {"self": torch.zeros(4, 8).half(), "src": R(4, 8)},
     "npu_rms_norm_quant": {

@@ -9,13 +9,27 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import os
 import re
 import sys
 import textwrap
 import unittest
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from public_tests import WIDTH, Outcome, _of, _Results, keep, run, run_each, told
+from public_tests import (
+    WIDTH,
+    Outcome,
+    Process,
+    _of,
+    _Results,
+    environment_of,
+    keep,
+    run,
+    run_each,
+    told,
+)
 
 FOLDER = "test/test_custom_ops"
 HEAD = """# op-plugin's own tests
@@ -107,8 +121,6 @@ def table(results: list[Outcome], there: int) -> str:
 
 def _work(name: str, file: str, lines: str, skip: list[str]) -> None:
     """Runs the tests of a module, in this process."""
-    import torch_npu  # noqa: F401 - the tests of some files import only parts of it
-
     with open(lines, "a", encoding="utf-8") as written:
         results = _Results(file, written)
         try:
@@ -119,17 +131,62 @@ def _work(name: str, file: str, lines: str, skip: list[str]) -> None:
         run_each(suite, results, skip)
 
 
+class _Forked:
+    """A child of this process, which has imported what all tests import."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if self.pid:
+            return
+        code = 1
+        try:
+            os.setsid()
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+
+    def poll(self) -> int | None:
+        return self._ended(os.WNOHANG)
+
+    def wait(self) -> int:
+        return self._ended(0) or 0
+
+    def _ended(self, options: int) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, options)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+
+def start(
+    path: Path, file: str, folder: str, lines: str, errors: Any, skip: str
+) -> Process:
+    """`start` of public_tests by a fork."""
+    import torch_npu.testing.testcase
+
+    import torch_npu  # noqa: F401 - the tests of some files import only parts of it
+
+    def work() -> None:
+        os.chdir(folder)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number, there in ((0, nothing), (1, nothing), (2, errors.fileno())):
+            os.dup2(there, number)
+        os.environ.update(environment_of(path, folder))
+        sys.path[:0] = [folder, str(path.parent)]
+        _work(path.stem, file, lines, skip.split(","))
+
+    return _Forked(work)
+
+
 def main() -> int:
-    if sys.argv[1:2] == ["--work"]:
-        name, file, lines, skip = sys.argv[2:6]
-        _work(name, file, lines, skip.split(","))
-        return 0
     arguments, kept = told(__doc__, "a pattern of the names of files")
     for path in sorted((arguments.folder / FOLDER).glob("test_*.py")):
         file = f"{FOLDER}/{path.name}"
         if not re.search(arguments.only, path.name):
             continue
-        found = run(path, file, worker=__file__, site="")
+        found = run(path, file, start, arguments.seconds)
         kept[file] = [
             dataclasses.replace(one, trace=one.trace[-4000:]) for one in found
         ]

@@ -32,7 +32,7 @@ import types
 import unittest
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 # The environment variable that names the folder.
 VARIABLE = "TORCHAIR_DOCUMENTATION"
@@ -346,40 +346,65 @@ _SITE = (
 )
 
 
-def run(
-    path: Path, file: str, worker: str = __file__, site: str = _SITE
-) -> list[Outcome]:
-    """The outcomes of a file of tests. A test that ends the process, or that does not
-    end, is one that failed; the others run in a new process.
+class Process(Protocol):
+    """A process that runs tests."""
 
-    `worker` is the script that runs the tests, given --work, and `site` runs first in
-    each process.
-    """
+    pid: int
+    returncode: int | None
+
+    def poll(self) -> int | None: ...
+
+    def wait(self) -> int: ...
+
+
+class Start(Protocol):
+    """Starts the tests of a file, in a new session in `folder`. Outcomes go to `lines`,
+    which is a file there, and standard error to `errors`."""
+
+    def __call__(
+        self, path: Path, file: str, folder: str, lines: str, errors: Any, skip: str
+    ) -> Process: ...
+
+
+def start(
+    path: Path, file: str, folder: str, lines: str, errors: Any, skip: str
+) -> Process:
+    """A new interpreter, which has this script's stand-ins in each of its processes."""
+    (Path(folder) / "sitecustomize.py").write_text(_SITE)
+    command = [sys.executable, __file__, "--work", path.stem, file, lines, skip]
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=os.environ | environment_of(path, folder),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=errors,
+        start_new_session=True,
+    )
+
+
+def environment_of(path: Path, folder: str) -> dict[str, str]:
+    """What tests see beside the environment of this process."""
+    here = Path(__file__).resolve().parent
+    places = [folder, str(path.parent), str(here), *filter(None, sys.path)]
+    return {"ANABRANCH_CACHE_HOME": folder, "PYTHONPATH": os.pathsep.join(places)}
+
+
+def run(
+    path: Path, file: str, start: Start = start, seconds: int = SECONDS
+) -> list[Outcome]:
+    """The outcomes of a file of tests, each of which may take `seconds`. A test that ends
+    the process, or that does not end, is one that failed; the others run in a new
+    process."""
     skip: list[str] = []
     found: list[Outcome] = []
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        here = Path(__file__).resolve().parent
-        (Path(folder) / "sitecustomize.py").write_text(site)
-        places = [folder, str(path.parent), str(here), *filter(None, sys.path)]
-        environment = os.environ | {
-            "ANABRANCH_CACHE_HOME": folder,
-            "PYTHONPATH": os.pathsep.join(places),
-        }
         while True:
             lines = Path(folder) / "lines"
             lines.write_text("")
             errors = stack.enter_context((Path(folder) / "errors").open("w"))
-            command = [sys.executable, worker, "--work", path.stem, file, str(lines)]
-            process = subprocess.Popen(
-                [*command, ",".join(skip)],
-                cwd=folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                start_new_session=True,
-            )
-            ended = _wait(process, lines)
+            process = start(path, file, folder, str(lines), errors, ",".join(skip))
+            ended = _wait(process, lines, seconds)
             running = ""
             for line in lines.read_text(encoding="utf-8").splitlines():
                 entry = json.loads(line)
@@ -397,17 +422,17 @@ def run(
             skip.append(running)
 
 
-def _wait(process: Any, lines: Path) -> str:
+def _wait(process: Process, lines: Path, seconds: int) -> str:
     """How a process ended; "" if by itself and well."""
     size, since = 0, time.monotonic()
     while process.poll() is None:
-        time.sleep(1)
+        time.sleep(0.2)
         if lines.stat().st_size != size:
             size, since = lines.stat().st_size, time.monotonic()
-        elif time.monotonic() - since > SECONDS:
+        elif time.monotonic() - since > seconds:
             os.killpg(process.pid, 9)
             process.wait()
-            return f"it takes more than {SECONDS} s"
+            return f"it takes more than {seconds} s"
     return f"exit status {process.returncode}" if process.returncode else ""
 
 
@@ -461,6 +486,7 @@ def told(about: str, only: str) -> tuple[argparse.Namespace, dict[str, list[Outc
     parser.add_argument("--table", type=Path, help="the page to write")
     parser.add_argument("--results", type=Path, help="outcomes, read and written")
     parser.add_argument("--only", default="", help=only)
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="of one test")
     arguments = parser.parse_args()
     kept: dict[str, list[Outcome]] = {}
     if arguments.results and arguments.results.exists():
@@ -481,7 +507,7 @@ def main() -> int:
             file = f"{folder}/{path.name}"
             text = path.read_text(encoding="utf-8")
             if arguments.only in file and "def test" in text:
-                kept[file] = run(path, file)
+                kept[file] = run(path, file, seconds=arguments.seconds)
                 counts = collections.Counter(o.outcome for o in kept[file])
                 print(file, dict(counts), flush=True)
                 if arguments.results:

@@ -1,13 +1,28 @@
 """Floats of eight and four bits as lists of their values: the references of tests.
 
-Rounding finds the nearest of a list, in float64. MX blocks are computed by loops."""
+Rounding finds the nearest of a list, in float64. MX blocks are computed by loops, and
+compared with what operators make, eager and compiled."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 
-__all__ = ["BITS", "LARGEST", "MxReference", "hifloat8_values", "round_to", "values_of"]
+from pictures import compiled
+from torchair._impl.operators.quantisation.small_floats import unpack_pairs
+
+__all__ = [
+    "BITS",
+    "LARGEST",
+    "MxReference",
+    "both",
+    "check_rows",
+    "codes_of",
+    "example",
+    "hifloat8_values",
+    "round_to",
+    "values_of",
+]
 
 # (bits of the exponent, of the mantissa, bias, whether the top codes are special)
 _SHAPES = {
@@ -126,3 +141,33 @@ class MxReference:
                 codes[i, part] = round_to(scaled, grid, self.rounding) | sign
         shape = values.shape[:-1]
         return codes.reshape(values.shape), scales.reshape(*shape, blocks)
+
+
+def codes_of(stored: torch.Tensor, name: str) -> np.ndarray:
+    if name.startswith("float4"):
+        return unpack_pairs(stored).numpy()
+    return stored.view(torch.uint8).int().numpy()
+
+
+def check_rows(found, wanted, name: str) -> None:
+    """Compares (stored, scales in pairs) with codes and scales along the last dimension."""
+    stored, pairs = found
+    codes, scales = wanted
+    np.testing.assert_array_equal(codes_of(stored, name), codes)
+    assert pairs.dtype == torch.uint8
+    filled = np.zeros(pairs.flatten(-2).shape, dtype=np.int64)
+    filled[..., : scales.shape[-1]] = scales
+    np.testing.assert_array_equal(pairs.flatten(-2).numpy(), filled)
+
+
+def both(function, *arguments):
+    """The results, eager and compiled."""
+    yield function(*arguments)
+    yield compiled(function)(*arguments)
+
+
+def example(*shape: int, dtype=torch.bfloat16) -> torch.Tensor:
+    torch.manual_seed(0)
+    x = torch.randn(*shape) * torch.exp2(torch.randint(-9, 9, shape).float())
+    x.view(-1)[::7] = 0
+    return x.to(dtype)

@@ -154,3 +154,9 @@ def test_extensions_are_of_the_host(tmp_path) -> None:
     assert made.name == "own"
     assert "m" in made.libraries
     assert "ascendcl" not in made.libraries
+
+
+def test_options_of_the_runtime() -> None:
+    assert torch_npu._C._npu_getOption("ALLOW_INTERNAL_FORMAT") == b"enable"
+    assert torch_npu._C._npu_getOption("OTHER") == b""
+    assert torch.npu.config.allow_internal_format is True

@@ -26,7 +26,7 @@ from anabranch.extension import complete_nodes
 
 from ..log import logger
 from ..operators.definition import COMPOSITIONS
-from ..operators.norms import rms_norm  # noqa: F401 - defines operators
+from ..operators.norms import dynamic_norms, rms_norm_quant  # noqa: F401 - define operators
 from ..operators.products import weights  # noqa: F401 - so does this
 from ..operators.quantisation import quantise  # noqa: F401 - and this
 from .stream_scopes import streams

@@ -25,7 +25,6 @@ _BY_FORM = frozenset(
     (
         aten.alias.default,
         aten.clone.default,
-        aten.constant_pad_nd.default,
         aten.expand.default,
         aten.repeat.default,
         aten.reshape.default,
@@ -74,6 +73,9 @@ def _source(node: Node) -> Node | None:
         found = args[0]
     elif target is aten.slice_scatter.default:
         found = args[1]
+    elif target is aten.constant_pad_nd.default and not any(args[1]):  # type: ignore[arg-type]
+        # Pads of 1 and -1 shift the elements, and leave the sizes.
+        found = args[0]
     elif target is aten.pow.Tensor_Scalar and args[1] == 1:
         found = args[0]
     elif target is aten.cat.default and len(args[0]) == 1:  # type: ignore[arg-type]

@@ -262,6 +262,8 @@ def is_bf16_supported() -> bool:
 class _Config:
     """Options of an NPU's runtime. They can be set, and change nothing."""
 
+    allow_internal_format = True
+
     def __setattr__(self, name: str, value: Any) -> None:
         warn_once(f"torch.npu.config.{name} has no effect on this host")
         object.__setattr__(self, name, value)

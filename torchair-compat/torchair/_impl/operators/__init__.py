@@ -20,6 +20,7 @@ norms/         norms, and operators that are joined to one
 positions/     rotary embeddings
 products/      products of integers, of small floats, of few-bit weights, and of groups
 quantisation/  quantises activations, dequantises sums of integers
+residuals/     residual streams that layers mix
 routing/       experts: chooses them, orders rows by them, sends rows to their ranks
 sampling/      filters logits, and chooses tokens
 sparse/        chooses few keys, and attends to them alone

@@ -78,28 +78,34 @@ def _composition(
 
 
 def writing(*names: str) -> Callable[[_F], _F]:
-    """Gives an operator of torch.ops.atb the overload `out`, which writes the results to
-    arguments of these names."""
+    """Gives an operator the overload `out`, which writes the results to arguments of these
+    names."""
 
     def define(operator: _F) -> _F:
         packet = cast(torch._ops.OpOverloadPacket, operator)
         schema = packet.default._schema
-        name = schema.name.removeprefix("atb::")
+        library, _, name = schema.name.partition("::")
         taken = str(schema).partition("(")[2].rpartition(") -> ")[0]
         kinds = [f"Tensor({letter}!)" for letter in "abcd"[: len(names)]]
         given = ", ".join(f"{kind} {what}" for kind, what in zip(kinds, names))
-        _ATB.define(f"{name}.out({taken}, {given}) -> ({', '.join(kinds)})")
+        # The boost library takes them by place.
+        between = ", *, " if library == "npu" and "*," not in taken else ", "
+        made = kinds[0] if len(kinds) == 1 else f"({', '.join(kinds)})"
+        home = _ATB if library == "atb" else _LIBRARY
+        home.define(f"{name}.out({taken}{between}{given}) -> {made}")
         run = COMPOSITIONS[packet.default]
 
         def write(*args: Any, **kwargs: Any) -> Any:
             targets = tuple(kwargs.pop(what) for what in names)
-            for what, target, made in zip(names, targets, run(*args, **kwargs)):
-                check_shape(target, name, what, tuple(made.shape))
-                target.copy_(made)
-            return targets
+            results = run(*args, **kwargs)
+            results = (results,) if len(names) == 1 else results
+            for what, target, result in zip(names, targets, results):
+                check_shape(target, name, what, tuple(result.shape))
+                target.copy_(result)
+            return targets[0] if len(names) == 1 else targets
 
         recorded = recorded_as_one(packet.out, write)
-        _ATB.impl(f"{name}.out", recorded, "CompositeImplicitAutograd")
+        home.impl(f"{name}.out", recorded, "CompositeImplicitAutograd")
         return operator
 
     return define

@@ -1,10 +1,14 @@
 """All operators of torch_npu. scripts/npu_operators.py writes this file."""
 
 from .activations.gates import npu_clipped_swiglu, npu_geglu
-from .activations.gelu import npu_fast_gelu, npu_gelu
+from .activations.gelu import npu_fast_gelu, npu_gelu, npu_gelu_mul
 from .activations.swiglu import npu_swiglu
-from .activations.swiglu_mx import npu_swiglu_mx_quant
+from .activations.swiglu_mx import (
+    npu_swiglu_mx_quant,
+    npu_swiglu_mx_quant_with_dual_axis,
+)
 from .attention import dropout  # noqa: F401
+from .attention.block_sparse import npu_block_sparse_attention
 from .attention.flash import npu_incre_flash_attention, npu_prompt_flash_attention
 from .attention.fused_infer import (
     npu_fused_infer_attention_score,
@@ -55,6 +59,12 @@ from .memory.formats import (
     npu_format_cast,
     npu_format_cast_,
 )
+from .memory.indexing import npu_indexing
+from .norms.dynamic_norms import (
+    npu_add_rms_norm_dynamic_mx_quant,
+    npu_add_rms_norm_dynamic_quant,
+    npu_rms_norm_dynamic_mx_quant,
+)
 from .norms.layer_norm import (
     npu_add_layer_norm,
     npu_deep_norm,
@@ -65,15 +75,15 @@ from .norms.layer_norm import (
 from .norms.rms_norm import (
     npu_add_rms_norm,
     npu_add_rms_norm_cast,
-    npu_add_rms_norm_dynamic_quant,
-    npu_add_rms_norm_quant,
+    npu_add_rms_norm_v2,
+    npu_add_rms_norm_v2_functional,
     npu_rms_norm,
 )
 from .norms.rms_norm_quant import (
-    npu_add_rms_norm_dynamic_mx_quant,
+    npu_add_rms_norm_quant,
     npu_gemma_rms_norm,
-    npu_rms_norm_dynamic_mx_quant,
     npu_rms_norm_quant,
+    npu_rms_norm_quant_v2,
 )
 from .positions.rotary import (
     npu_apply_rotary_pos_emb,
@@ -81,6 +91,7 @@ from .positions.rotary import (
     npu_rotary_mul,
 )
 from .positions.tables import npu_mrope
+from .products.ffn import npu_ffn
 from .products.fused_matmul import npu_fused_matmul
 from .products.grouped_matmul import npu_grouped_matmul
 from .products.grouped_quant import (
@@ -106,6 +117,7 @@ from .products.weights import (
     npu_transpose_batchmatmul,
     npu_weight_quant_batchmatmul,
 )
+from .quantisation.anti_quant import npu_anti_quant, npu_quant_max
 from .quantisation.block_quant import npu_dynamic_block_quant, npu_kronecker_quant
 from .quantisation.casts import npu_dtype_cast, npu_dtype_cast_
 from .quantisation.clip_quant import (
@@ -114,8 +126,23 @@ from .quantisation.clip_quant import (
 )
 from .quantisation.dequant_swiglu import npu_dequant_swiglu_quant
 from .quantisation.group_quant import npu_group_quant
+from .quantisation.grouped_blocks import (
+    npu_grouped_dynamic_block_quant,
+    npu_grouped_dynamic_mx_quant,
+)
+from .quantisation.joined import npu_gelu_quant, npu_rotate_quant, npu_swiglu_quant
+from .quantisation.mx_axes import (
+    npu_anti_mx_quant,
+    npu_dynamic_block_mx_quant,
+    npu_dynamic_mx_quant_with_dual_axis,
+)
 from .quantisation.mx_quant import npu_dynamic_dual_level_mx_quant, npu_dynamic_mx_quant
-from .quantisation.quantise import npu_dynamic_quant, npu_quantize
+from .quantisation.quantise import (
+    npu_dynamic_quant,
+    npu_dynamic_quant_asymmetric,
+    npu_quantize,
+)
+from .residuals.hyper import npu_mhc_post, npu_mhc_pre, npu_mhc_sinkhorn
 from .routing.dispatch import npu_moe_distribute_combine, npu_moe_distribute_dispatch
 from .routing.dispatch_v2 import (
     npu_moe_distribute_combine_v2,
@@ -152,10 +179,15 @@ __all__ = [
     "npu_add_rms_norm_dynamic_mx_quant",
     "npu_add_rms_norm_dynamic_quant",
     "npu_add_rms_norm_quant",
+    "npu_add_rms_norm_v2",
+    "npu_add_rms_norm_v2_functional",
     "npu_all_gather_base_mm",
     "npu_all_to_all_matmul",
+    "npu_anti_mx_quant",
+    "npu_anti_quant",
     "npu_apply_rotary_pos_emb",
     "npu_attention_update",
+    "npu_block_sparse_attention",
     "npu_chunk_gated_delta_rule",
     "npu_clipped_swiglu",
     "npu_convert_weight_to_int4pack",
@@ -165,11 +197,15 @@ __all__ = [
     "npu_dtype_cast",
     "npu_dtype_cast_",
     "npu_dual_level_quant_matmul",
+    "npu_dynamic_block_mx_quant",
     "npu_dynamic_block_quant",
     "npu_dynamic_dual_level_mx_quant",
     "npu_dynamic_mx_quant",
+    "npu_dynamic_mx_quant_with_dual_axis",
     "npu_dynamic_quant",
+    "npu_dynamic_quant_asymmetric",
     "npu_fast_gelu",
+    "npu_ffn",
     "npu_format_cast",
     "npu_format_cast_",
     "npu_fused_infer_attention_score",
@@ -183,15 +219,20 @@ __all__ = [
     "npu_gather_selection_kv_cache",
     "npu_geglu",
     "npu_gelu",
+    "npu_gelu_mul",
+    "npu_gelu_quant",
     "npu_gemma_rms_norm",
     "npu_group_norm_silu",
     "npu_group_norm_swish",
     "npu_group_quant",
+    "npu_grouped_dynamic_block_quant",
+    "npu_grouped_dynamic_mx_quant",
     "npu_grouped_matmul",
     "npu_grouped_matmul_finalize_routing",
     "npu_grouped_matmul_swiglu_quant_v2",
     "npu_groupmatmul_add_fp32",
     "npu_incre_flash_attention",
+    "npu_indexing",
     "npu_interleave_rope",
     "npu_kronecker_quant",
     "npu_kv_quant_sparse_flash_attention",
@@ -201,6 +242,9 @@ __all__ = [
     "npu_layer_norm_eval",
     "npu_lightning_indexer",
     "npu_matmul_all_to_all",
+    "npu_mhc_post",
+    "npu_mhc_pre",
+    "npu_mhc_sinkhorn",
     "npu_mla_prolog",
     "npu_mla_prolog_v2",
     "npu_mla_prolog_v3",
@@ -227,6 +271,7 @@ __all__ = [
     "npu_quant_grouped_matmul_dequant",
     "npu_quant_lightning_indexer",
     "npu_quant_matmul",
+    "npu_quant_max",
     "npu_quant_scatter",
     "npu_quant_scatter_",
     "npu_quantize",
@@ -236,7 +281,9 @@ __all__ = [
     "npu_rms_norm",
     "npu_rms_norm_dynamic_mx_quant",
     "npu_rms_norm_quant",
+    "npu_rms_norm_quant_v2",
     "npu_rotary_mul",
+    "npu_rotate_quant",
     "npu_scatter_nd_update",
     "npu_scatter_nd_update_",
     "npu_scatter_pa_cache",
@@ -245,6 +292,8 @@ __all__ = [
     "npu_swiglu",
     "npu_swiglu_clip_quant",
     "npu_swiglu_mx_quant",
+    "npu_swiglu_mx_quant_with_dual_axis",
+    "npu_swiglu_quant",
     "npu_top_k_top_p",
     "npu_top_k_top_p_sample",
     "npu_trans_quant_param",

@@ -41,6 +41,11 @@ def get_soc_version() -> int:
     return _number(chosen_name())
 
 
+def get_option(name: str) -> bytes:
+    """The value of an option of an NPU's runtime."""
+    return b"enable" if name == "ALLOW_INTERNAL_FORMAT" else b""
+
+
 def _number(name: str) -> int:
     if name in _NUMBERS:
         return _NUMBERS[name]

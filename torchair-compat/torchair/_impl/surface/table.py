@@ -196,6 +196,11 @@ _PRIVATE = [
         "options are stored; groups are of gloo",
         ProcessGroupHCCL=processes.ProcessGroupHCCL,
     ),
+    *_works(
+        "torch_npu._C",
+        "an option of an NPU's runtime, as bytes: formats are allowed, others are empty",
+        _npu_getOption=hardware.get_option,
+    ),
     *_nothing("torch_npu._C", "pools have no memory", "_npu_releasePool"),
     *_nothing("torch_npu._C", "streams are of graphs", "_npu_setStream"),
     *_refused(
@@ -271,7 +276,16 @@ _OPERATORS = [
         " npu_sparse_lightning_indexer_grad_kl_loss npu_apply_adam_w"
         " npu_chunk_gated_delta_rule_fwd_h npu_chunk_fwd_o npu_chunk_bwd_dv_local"
         " npu_chunk_gated_delta_rule_bwd_dhu npu_chunk_bwd_dqkwg"
-        " npu_prepare_wy_repr_bwd_da npu_prepare_wy_repr_bwd_full",
+        " npu_prepare_wy_repr_bwd_da npu_prepare_wy_repr_bwd_full"
+        " npu_apply_adam_w_out npu_fusion_attention_grad_v2 npu_fusion_attention_grad_v3"
+        " npu_quant_fusion_attention_backward npu_block_sparse_attention_backward"
+        " npu_fused_floyd_attention_backward npu_nsa_compress_grad"
+        " npu_nsa_select_attention_grad npu_lightning_indexer_grad"
+        " npu_dense_lightning_indexer_grad_kl_loss npu_moe_gating_top_k_backward"
+        " npu_masked_causal_conv1d_backward npu_attn_softmax_backward_"
+        " npu_mhc_pre_backward npu_mhc_post_backward npu_mhc_sinkhorn_backward"
+        " npu_swiglu_group_quant_backward npu_cross_entropy_loss"
+        " _npu_rms_norm_backward_quant _npu_swiglu_backward_mx_quant_with_dual_axis",
     ),
     *_refused(
         "torch_npu",

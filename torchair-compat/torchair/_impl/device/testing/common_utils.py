@@ -38,11 +38,14 @@ def create_common_tensor(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """A tensor of evenly drawn numbers from `low` to `high`, and the same on the device.
 
-    item  (a NumPy dtype, a format, a shape)
+    item  (a dtype of NumPy or PyTorch, a format, a shape)
     """
     dtype, _, shape = item
-    drawn = numpy.random.default_rng().uniform(low, high, shape).astype(dtype)
-    tensor = torch.from_numpy(drawn)
+    drawn = numpy.random.default_rng().uniform(low, high, shape)
+    if isinstance(dtype, torch.dtype):
+        tensor = torch.from_numpy(drawn).to(dtype)
+    else:
+        tensor = torch.from_numpy(drawn.astype(dtype))
     return tensor, tensor.npu()  # type: ignore[attr-defined]
 
 

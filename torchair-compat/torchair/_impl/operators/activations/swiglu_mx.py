@@ -1,4 +1,4 @@
-"""npu_swiglu_mx_quant: a gate, and MX blocks of what it makes.
+"""A gate, and MX blocks of what it makes, along rows, columns or both.
 
 After the reference of Ascend's kernels, page aclnnSwigluMxQuant."""
 
@@ -10,12 +10,11 @@ from torch.nn import functional
 
 from ..checks import check, check_dtype
 from ..definition import npu_operator
-from ..quantisation.blocks import MxBlocks, mx_blocks
-from ..quantisation.small_floats import scale_values
-from .swiglu import clamped_glu, halves, interleaved
+from ..quantisation.blocks import mx_blocks
+from ..quantisation.grouped_blocks import check_ends, grouped_columns, sizes_of_ends
+from .swiglu import clamped_glu, halves, interleaved, swiglu
 
 _NAME = "npu_swiglu_mx_quant"
-_BLOCK, _PAIR = 32, 64
 
 
 @npu_operator
@@ -76,7 +75,7 @@ def npu_swiglu_mx_quant(
         return blocks.quantise(made, axis)
     _check_groups(x, group_index, activate_dim, axis)
     if axis == -2:
-        return _grouped_columns(made, group_index, blocks)
+        return grouped_columns(made, group_index, blocks)
     stored, scales = blocks.quantise(made, axis)
     return _kept(stored, group_index, 1), _kept(scales, group_index, 2)
 
@@ -117,32 +116,40 @@ def _kept(values: Tensor, group_index: Tensor, last: int) -> Tensor:
     return torch.where(inside, data, torch.zeros_like(data)).view(values.dtype)
 
 
-def _grouped_columns(
-    x: Tensor, group_index: Tensor, blocks: MxBlocks
-) -> tuple[Tensor, Tensor]:
-    """Blocks of 32 rows of each group, from x (rows, n)."""
-    floats = blocks.element.floats
-    assert floats is not None
-    rows, groups = x.shape[0], group_index.shape[0]
-    sizes = group_index.to(torch.int64)
-    ends = sizes.cumsum(0)
-    number = torch.arange(rows, device=x.device)
-    group = torch.bucketize(number, ends, right=True)
-    inside = (group < groups).unsqueeze(-1)
-    group = group.clamp(max=groups - 1)
-    start = (ends - sizes)[group]
-    pair = start // _PAIR + group + (number - start) // _PAIR
-    place = pair * 2 + (number - start) % _PAIR // _BLOCK
-    count = (rows // _PAIR + groups) * 2
-    place = torch.where(inside.squeeze(-1), place, 0)
-    wide = x.to(torch.float32)
-    magnitude = torch.where(inside, wide.abs(), torch.zeros_like(wide))
-    top = wide.new_zeros(count, x.shape[1])
-    index = place.unsqueeze(-1).expand_as(magnitude)
-    scales = blocks.choose(top.scatter_reduce(0, index, magnitude, "amax"))
-    inverse = scale_values((254 - scales).clamp(min=0))[place]
-    inverse = torch.where(scales[place] == 255, torch.nan, inverse)
-    codes = floats.encode(wide * inverse, blocks.rounding)
-    codes = torch.where(inside, codes, torch.zeros_like(codes))
-    pairs = scales.to(torch.uint8).unflatten(0, (-1, 2)).movedim(1, -1)
-    return blocks.element.store(codes), pairs
+@npu_operator
+def npu_swiglu_mx_quant_with_dual_axis(
+    x: Tensor,
+    *,
+    group_index: Tensor | None = None,
+    activate_left: bool = True,
+    round_mode: str = "rint",
+    scale_alg: int = 1,
+    dst_type: int = 24,
+    dst_type_max: float = 0,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """npu_swiglu of rows, rounded to x's dtype, and quantised twice as
+    npu_dynamic_mx_quant does: in blocks along rows, and in blocks along columns.
+
+    x             float16 or bfloat16 (rows, 2 n)
+    group_index   (groups,): the ends of groups of rows, up to the last row. Blocks along
+                  columns begin anew with each group, as those of npu_swiglu_mx_quant
+    dst_type_max  for scale_alg 2, as npu_dynamic_mx_quant has it
+
+    Returns the elements and scales of rows, then those of columns. RuntimeError: another
+    shape, dtype or option.
+    """
+    name = "npu_swiglu_mx_quant_with_dual_axis"
+    check_dtype(x, name, "x", (torch.float16, torch.bfloat16))
+    fits = x.dim() == 2 and x.shape[1] % 2 == 0
+    check(fits, name, f"x must be rows of an even size, got {tuple(x.shape)}")
+    blocks = mx_blocks(
+        name, dst_type, round_mode, algorithm=scale_alg, largest=dst_type_max
+    )
+    made = swiglu(x.to(torch.float32), activate_left).to(x.dtype)
+    even = not blocks.element.is_packed or made.shape[-1] % 2 == 0
+    check(even, name, f"half of x's last dimension must be even, got {made.shape[-1]}")
+    if group_index is None:
+        return *blocks.quantise(made), *blocks.quantise(made, -2)
+    check_ends(group_index, name, "group_index")
+    columns = grouped_columns(made, sizes_of_ends(group_index), blocks)
+    return *blocks.quantise(made), *columns

@@ -1,19 +1,16 @@
-"""RMS norms and the rotary embedding of torch_npu.
+"""RMS norms, and those of sums.
 
 An operator that is joined to a norm reads the norm's result as it is stored. So the
 joined operator gives the bits of the two single ones."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import torch
 from torch import Tensor
 
-from ..checks import check, check_dtype, check_shape
+from ..checks import check, check_dtype
 from ..definition import npu_operator
-from ..quantisation.quantise import quantise_by, smoothed_rows
-from ..schema import Reserved
+from ..schema import Written
 
 
 def rms_norm(
@@ -87,89 +84,23 @@ def npu_add_rms_norm_cast(
 
 
 @npu_operator
-def npu_add_rms_norm_quant(
-    x1: Tensor,
-    x2: Tensor,
-    gamma: Tensor,
-    scales1: Tensor,
-    zero_points1: Tensor | None,
-    beta: Tensor | None = None,
-    scales2: Tensor | None = None,
-    zero_points2: Tensor | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-6,
-    div_mode: bool = True,
-    dst_type: Reserved[int | None] = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """npu_add_rms_norm, plus `beta`, quantised to int8.
-
-    scales1, zero_points1  for the first result
-    scales2, zero_points2  for the second result, which is empty without scales2
-
-    The third result is the sum x1 + x2. RuntimeError: another shape, dtype or axis.
-    """
-    name = "npu_add_rms_norm_quant"
-    check(axis in (-1, x1.dim() - 1), name, f"axis must be -1, got {axis}")
-    total, y, _ = add_rms_norm(x1, x2, gamma, epsilon, name)
-    check(
-        scales2 is not None or zero_points2 is None,
-        name,
-        "zero_points2 needs scales2",
-    )
-    stored = _plus(y, beta, name).to(x1.dtype)
-    results = [
-        stored.new_empty(0, dtype=torch.int8)
-        if scales is None
-        else quantise_by(stored, scales, points, torch.int8, -1, div_mode, name, which)
-        for scales, points, which in (
-            (scales1, zero_points1, "1"),
-            (scales2, zero_points2, "2"),
-        )
-    ]
-    return results[0], results[1], total
+def npu_add_rms_norm_v2(
+    x1: Written, x2: Written, gamma: Tensor, epsilon: float = 1e-06
+) -> Tensor:
+    """npu_add_rms_norm that writes the norm into x1 and the sum into x2. Returns the
+    reciprocal root in f32. RuntimeError: another shape or dtype."""
+    total, y, rstd = add_rms_norm(x1, x2, gamma, epsilon, "npu_add_rms_norm_v2")
+    x1.copy_(y)
+    x2.copy_(total)
+    return rstd
 
 
 @npu_operator
-def npu_add_rms_norm_dynamic_quant(
-    x1: Tensor,
-    x2: Tensor,
-    gamma: Tensor,
-    *,
-    smooth_scale1: Tensor | None = None,
-    smooth_scale2: Tensor | None = None,
-    beta: Tensor | None = None,
-    epsilon: float = 1e-6,
-    output_mask: Annotated[list[bool] | None, "bool[2]?"] = None,
-    y_dtype: Reserved[int | None] = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """npu_add_rms_norm, plus `beta`, then npu_dynamic_quant with each of two smooth
-    scales.
-
-    output_mask  which of the two results are wanted; None: the first, and the second if
-                 it has a smooth scale. The others are empty
-
-    Returns (y1, y2, sum, scale1, scale2). RuntimeError: another shape or dtype.
-    """
-    name = "npu_add_rms_norm_dynamic_quant"
-    wanted = output_mask or [True, smooth_scale2 is not None]
-    check(len(wanted) == 2, name, "output_mask must have two elements")
-    total, y, _ = add_rms_norm(x1, x2, gamma, epsilon, name)
-    stored = _plus(y, beta, name).to(x1.dtype)
-    found = []
-    for is_wanted, smooth, what in (
-        (wanted[0], smooth_scale1, "smooth_scale1"),
-        (wanted[1], smooth_scale2, "smooth_scale2"),
-    ):
-        if is_wanted:
-            found.append(smoothed_rows(stored, smooth, None, name, what))
-        else:
-            nothing = stored.new_empty(0, dtype=torch.float32)
-            found.append((nothing.to(torch.int8), nothing))
-    (y1, scale1), (y2, scale2) = found
-    return y1, y2, total, scale1, scale2
-
-
-def _plus(y: Tensor, beta: Tensor | None, name: str) -> Tensor:
-    check_shape(beta, name, "beta", (y.shape[-1],))
-    return y if beta is None else y + beta.to(torch.float32)
+def npu_add_rms_norm_v2_functional(
+    x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-06
+) -> tuple[Tensor, Tensor, Tensor]:
+    """npu_add_rms_norm in another order: (reciprocal root, norm, sum). RuntimeError:
+    another shape or dtype."""
+    name = "npu_add_rms_norm_v2_functional"
+    total, y, rstd = add_rms_norm(x1, x2, gamma, epsilon, name)
+    return rstd, y.to(x1.dtype), total

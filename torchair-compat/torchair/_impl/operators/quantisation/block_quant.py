@@ -11,9 +11,11 @@ from torch.nn import functional
 
 from ..checks import check, check_dtype, check_shape
 from ..definition import npu_operator
-from ..element_types import element_type
+from ..element_types import ElementType, element_type
 from .blocks import mx_blocks
-from .integers import pack_int4, to_int8
+from .integers import pack_int4
+from .rows import unit_for_zero
+from .stored import largest_of, stored
 
 _HIFLOAT8_LARGEST = (15.0, 56.0, 224.0, 32768.0)
 
@@ -45,39 +47,52 @@ def npu_dynamic_block_quant(
     name = "npu_dynamic_block_quant"
     check_dtype(x, name, "x")
     check(x.dim() in (2, 3), name, f"x must have 2 or 3 dimensions, got {x.dim()}")
-    check(min_scale >= 0, name, f"min_scale must not be negative, got {min_scale}")
     known = ("int8", "float8_e4m3fn", "float8_e5m2", "hifloat8")
     element = element_type(dst_type, name, "dst_type", known)
-    rounding = "round" if element.name == "hifloat8" else "rint"
-    text = f"round_mode must be {rounding!r} for {element.name}, got {round_mode!r}"
-    check(round_mode == rounding, name, text)
-    for what, size, sizes in (
-        ("row_block_size", row_block_size, (1, 128, 256, 512)),
-        ("col_block_size", col_block_size, (64, 128, 192, 256)),
-    ):
-        check(size in sizes, name, f"{what} must be one of {sizes}, got {size}")
-    fits = dst_type_max == 0 or (
-        element.name == "hifloat8" and dst_type_max in _HIFLOAT8_LARGEST
-    )
-    text = f"dst_type_max must be 0, or one of {_HIFLOAT8_LARGEST} for hifloat8"
-    check(fits, name, f"{text}, got {dst_type_max}")
-    floats = element.floats
-    largest = dst_type_max or (127.0 if floats is None else floats.largest)
+    sizes = (row_block_size, col_block_size)
+    check_block_options(element, round_mode, min_scale, sizes, dst_type_max, name)
     m, n = x.shape[-2:]
     filled = functional.pad(
         x.to(torch.float32), (0, -n % col_block_size, 0, -m % row_block_size)
     )
     blocks = filled.unflatten(-1, (-1, col_block_size))
     blocks = blocks.unflatten(-3, (-1, row_block_size))
-    scale = blocks.abs().amax((-1, -3)) / largest
-    if min_scale > 0:
-        scale = scale.clamp(max=1 / min_scale)
-    divisor = torch.where(scale == 0, torch.ones_like(scale), scale)
-    values = (blocks / divisor.unsqueeze(-2).unsqueeze(-1)).flatten(-2).flatten(-3, -2)
-    values = values[..., :m, :n]
-    if floats is None:
-        return to_int8(values), scale
-    return element.store(floats.encode(values, rounding)), scale
+    top = blocks.abs().amax((-1, -3))
+    scale = largest_of_blocks(top, element, min_scale, dst_type_max)
+    divisor = unit_for_zero(scale).unsqueeze(-2).unsqueeze(-1)
+    values = (blocks / divisor).flatten(-2).flatten(-3, -2)
+    return stored(values[..., :m, :n], element), scale
+
+
+def check_block_options(
+    element: ElementType,
+    rounding: str,
+    min_scale: float,
+    sizes: tuple[int, int],
+    largest: float,
+    name: str,
+) -> None:
+    """RuntimeError, with the operator: an option that blocks do not have."""
+    check(min_scale >= 0, name, f"min_scale must not be negative, got {min_scale}")
+    needed = "round" if element.name == "hifloat8" else "rint"
+    text = f"round_mode must be {needed!r} for {element.name}, got {rounding!r}"
+    check(rounding == needed, name, text)
+    for what, size, known in (
+        ("row_block_size", sizes[0], (1, 128, 256, 512)),
+        ("col_block_size", sizes[1], (64, 128, 192, 256)),
+    ):
+        check(size in known, name, f"{what} must be one of {known}, got {size}")
+    fits = largest == 0 or (element.name == "hifloat8" and largest in _HIFLOAT8_LARGEST)
+    text = f"dst_type_max must be 0, or one of {_HIFLOAT8_LARGEST} for hifloat8"
+    check(fits, name, f"{text}, got {largest}")
+
+
+def largest_of_blocks(
+    top: Tensor, element: ElementType, min_scale: float, largest: float
+) -> Tensor:
+    """The scales of blocks, from the largest magnitude of each."""
+    scale = top / (largest or largest_of(element))
+    return scale.clamp(max=1 / min_scale) if min_scale > 0 else scale
 
 
 @npu_operator

@@ -35,7 +35,8 @@ def npu_group_quant(
     check_dtype(x, name, "x")
     check_dtype(group_index, name, "group_index", INTEGERS)
     check(x.dim() == 2, name, f"x must have 2 dimensions, got {x.dim()}")
-    check(dst_dtype in (None, torch.int8), name, f"dst_dtype must be int8: {dst_dtype}")
+    known = dst_dtype in (None, torch.int8, torch.qint8)
+    check(known, name, f"dst_dtype must be int8, got {dst_dtype}")
     groups = group_index.shape[0]
     check_shape(scale, name, "scale", (groups, x.shape[1]))
     check_shape(offset, name, "offset", (1,), ())

@@ -7,9 +7,13 @@ from torch import Tensor
 
 from ..checks import check, check_dtype, check_shape
 from ..definition import npu_operator
-from ..schema import Reserved
+from ..element_types import ElementType, element_type
 from .integers import pack_int4
-from .rows import group_of_rows, of_group, row_scale
+from .rows import group_of_rows, of_group, unit_for_zero
+from .stored import ROW_TYPES, check_eighths, largest_of, stored
+
+# What one scale of a dynamic quantisation is for: by the names of quant_mode.
+_MODES = ("pertoken", "perchannel", "pertensor")
 
 
 @npu_operator
@@ -18,9 +22,9 @@ def npu_dynamic_quant(
     *,
     smooth_scales: Tensor | None = None,
     group_index: Tensor | None = None,
-    dst_type: torch.dtype | None = None,
-    quant_mode: Reserved[str] = "pertoken",
-    dst_type_max: Reserved[float] = 0.0,
+    dst_type: int | None = None,
+    quant_mode: str = "pertoken",
+    dst_type_max: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """Quantises each row by its largest element. After Ascend's API reference of
     torch_npu, page npu_dynamic_quant.
@@ -28,37 +32,109 @@ def npu_dynamic_quant(
     input          (..., n) float
     smooth_scales  (n,), or (groups, n) with `group_index`: multiplied first
     group_index    the end of each group's rows
-    dst_type       int8 or None, or quint4x2 for int4, for which 8 divides n
+    dst_type       int8 (None), quint4x2 for int4, for which 8 divides n, float8_e4m3fn,
+                   float8_e5m2, or hifloat8 in uint8
+    quant_mode     pertoken; perchannel for a scale of each index of the last dimension
+                   (smooth_scales are of the last but one); pertensor for one scale
+    dst_type_max   of hifloat8: counts as its largest number, unless 0
 
-    Returns int8 of the input's shape, or int32 (..., n / 8) with eight int4 each; and
-    the f32 scale of each row: its largest element over 127, or over 7 of int4.
-    RuntimeError: another shape or dtype.
+    Returns elements of the input's shape, or int32 (..., n / 8) with eight int4 each; and
+    the f32 scale of each row: its largest element over the largest number of the type.
+    RuntimeError: another shape, dtype or option.
     """
     name = "npu_dynamic_quant"
-    known = dst_type in (None, torch.int8, torch.quint4x2)
-    check(known, name, f"dst_type must be int8 or quint4x2, got {dst_type}")
-    if dst_type != torch.quint4x2:
-        return smoothed_rows(input, smooth_scales, group_index, name)
-    _check_eighths(input, name)
-    made, scale = smoothed_rows(input, smooth_scales, group_index, name, largest=7)
-    return pack_int4(made), scale
+    number = 1 if dst_type is None else dst_type
+    element = element_type(number, name, "dst_type", ROW_TYPES)
+    largest = _largest(element, dst_type_max, name)
+    lines = _lines(input, smooth_scales, group_index, quant_mode, name)
+    scale = unit_for_zero(lines.abs().amax(-1) / largest)
+    return _along_lines(input, lines / scale.unsqueeze(-1), quant_mode, element), scale
 
 
-def _check_eighths(input: Tensor, name: str) -> None:
-    """RuntimeError unless 8 divides the last dimension, as int4 in int32 needs."""
-    size = input.shape[-1] if input.dim() else 1
-    check(size % 8 == 0, name, f"int4 needs rows of a multiple of 8, got {size}")
+@npu_operator
+def npu_dynamic_quant_asymmetric(
+    input: Tensor,
+    *,
+    smooth_scales: Tensor | None = None,
+    group_index: Tensor | None = None,
+    dst_type: int | None = None,
+    quant_mode: str = "pertoken",
+    dst_type_max: float = 0.0,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """npu_dynamic_quant by an offset too, so that the smallest and the largest element of
+    a row become those of int8, or of int4 (quint4x2).
+
+    scale   (largest element - smallest) / (127 + 128), or / (7 + 8); 1 for equal elements
+    offset  127 - largest element / scale, or 7 - ...
+
+    Returns round(input / scale + offset), scale and offset, both f32. `dst_type_max` must
+    be 0. RuntimeError: another shape, dtype or option.
+    """
+    name = "npu_dynamic_quant_asymmetric"
+    number = 1 if dst_type is None else dst_type
+    element = element_type(number, name, "dst_type", ("int8", "quint4x2"))
+    most = _largest(element, dst_type_max, name)
+    lines = _lines(input, smooth_scales, group_index, quant_mode, name)
+    top = lines.amax(-1)
+    scale = unit_for_zero((top - lines.amin(-1)) * (1 / (2 * most + 1)))
+    offset = most - top / scale
+    made = lines / scale.unsqueeze(-1) + offset.unsqueeze(-1)
+    return _along_lines(input, made, quant_mode, element), scale, offset
+
+
+def _largest(element: ElementType, stated: float, name: str) -> float:
+    fits = stated == 0 or (element.name == "hifloat8" and stated > 0)
+    check(fits, name, f"dst_type_max must be 0 unless for hifloat8, got {stated}")
+    return stated or largest_of(element)
+
+
+def _lines(
+    input: Tensor,
+    smooth_scales: Tensor | None,
+    group_index: Tensor | None,
+    mode: str,
+    name: str,
+) -> Tensor:
+    """The smoothed elements in f32. A scale is for all of a last dimension."""
+    check(mode in _MODES, name, f"quant_mode must be one of {_MODES}, got {mode!r}")
+    if mode == "perchannel":
+        check(input.dim() > 1, name, "quant_mode 'perchannel' needs two dimensions")
+        check(
+            group_index is None, name, "group_index must be None unless for 'pertoken'"
+        )
+        return smoothed(input.mT, smooth_scales, None, name)
+    values = smoothed(input, smooth_scales, group_index, name)
+    return values.reshape(1, -1) if mode == "pertensor" else values
+
+
+def _along_lines(
+    input: Tensor, lines: Tensor, mode: str, element: ElementType
+) -> Tensor:
+    made = lines.mT if mode == "perchannel" else lines.reshape(input.shape)
+    return stored(made, element)
 
 
 def smoothed_rows(
     input: Tensor,
     smooth_scales: Tensor | None,
+    element: ElementType,
+    name: str,
+    what: str,
+) -> tuple[Tensor, Tensor]:
+    """The input times the smooth scales, as the type has it, and the scale of each row."""
+    values = smoothed(input, smooth_scales, None, name, what)
+    scale = unit_for_zero(values.abs().amax(-1) / largest_of(element))
+    return stored(values / scale.unsqueeze(-1), element), scale
+
+
+def smoothed(
+    input: Tensor,
+    smooth_scales: Tensor | None,
     group_index: Tensor | None,
     name: str,
     what: str = "smooth_scales",
-    largest: int = 127,
-) -> tuple[Tensor, Tensor]:
-    """row_scale of the input times the smooth scales of each row's group."""
+) -> Tensor:
+    """The input in f32, times the smooth scales of each row's group."""
     check_dtype(input, name, "input")
     check(
         input.dim() > 0 and input.shape[-1] > 0,
@@ -72,18 +148,17 @@ def smoothed_rows(
         "group_index needs smooth_scales",
     )
     check_dtype(group_index, name, "group_index", (torch.int32, torch.int64))
-    if smooth_scales is not None:
-        width = input.shape[-1]
-        known = (width,) if group_index is None else (group_index.numel(), width)
-        check_dtype(smooth_scales, name, what)
-        check_shape(smooth_scales, name, what, known)
-        groups = None
-        if group_index is not None:
-            groups = group_of_rows(group_index, input.numel() // input.shape[-1])
-            values = values.reshape(-1, input.shape[-1])
-        values = values * of_group(smooth_scales, groups)
-    quantised, scale = row_scale(values.reshape(input.shape), largest)
-    return quantised, scale
+    if smooth_scales is None:
+        return values
+    width = input.shape[-1]
+    known = (width,) if group_index is None else (group_index.numel(), width)
+    check_dtype(smooth_scales, name, what)
+    check_shape(smooth_scales, name, what, known)
+    groups = None
+    if group_index is not None:
+        groups = group_of_rows(group_index, input.numel() // input.shape[-1])
+        values = values.reshape(-1, input.shape[-1])
+    return (values * of_group(smooth_scales, groups)).reshape(input.shape)
 
 
 # The dtype that stores a quantised result, and its limits.
@@ -124,7 +199,7 @@ def npu_quantize(
         axis = -1
     if packed:
         check(not div_mode, name, "quint4x2 needs div_mode False")
-        _check_eighths(input, name)
+        check_eighths(input.shape[-1] if input.dim() else 1)
     made = quantise_by(input, scales, zero_points, dtype, axis, div_mode, name)
     return pack_int4(made) if packed else made
 

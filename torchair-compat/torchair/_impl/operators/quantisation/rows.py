@@ -9,10 +9,14 @@ from torch import Tensor
 def row_scale(values: Tensor, largest: int = 127) -> tuple[Tensor, Tensor]:
     """int8 rows, none beyond `largest`, and the f32 scale of each. Rows of zeros have
     scale 1."""
-    scale = values.abs().amax(-1) / largest
-    scale = torch.where(scale == 0, torch.ones_like(scale), scale)
+    scale = unit_for_zero(values.abs().amax(-1) / largest)
     made = (values / scale.unsqueeze(-1)).round()
     return made.clamp(-largest - 1, largest).to(torch.int8), scale
+
+
+def unit_for_zero(scale: Tensor) -> Tensor:
+    """The scales, with 1 in the place of 0: to divide by."""
+    return torch.where(scale == 0, torch.ones_like(scale), scale)
 
 
 def group_of_rows(ends: Tensor, rows: int) -> Tensor:

@@ -1,0 +1,1 @@
+"""Residual streams that are several, mixed by each layer."""
