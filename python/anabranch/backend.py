@@ -26,6 +26,7 @@ from .capture.complex_parts.rewrite import rewrite
 from .capture.eager_graph import run_eagerly
 from .capture.handmade import complete
 from .capture.partition import Parts
+from .capture.recurrent.tracing import takes_recurrent_layers
 from .collectives import overlap
 from .config import Config, resolve
 from .describe.description import Description, InputSource
@@ -49,6 +50,7 @@ from .shapes import gears, small_sizes, unit_sizes
 _C.use_torch()
 
 
+@takes_recurrent_layers
 def anabranch(
     module: torch.fx.GraphModule,
     example_inputs: Sequence[Any],

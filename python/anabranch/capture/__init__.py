@@ -11,6 +11,8 @@ watched_weights     chooses the weights that a program watches for changes
 whole_operators     the operators that the compiler lowers as a whole (generated)
 kept_whole          operators that a trace keeps whole and `handmade` takes apart
 region_updates      makes results of what a region writes into its arguments
+composites          keeps composite operators whole while a model is traced
+recurrent/          computes recurrent layers by loops over time
 inlining            puts the operators of a region in the place of its calls
 flex/               takes attention with a score function apart
 splicing            puts a trace in the place of a node

@@ -5,18 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.fx
 from torch._decomp import core_aten_decompositions
 from torch._functorch.aot_autograd import aot_module_simplified
-from torch.utils._python_dispatch import (
-    _disable_current_modes,
-    is_traceable_wrapper_subclass,
-)
-from torch.utils._pytree import tree_leaves
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import _C, dynamo_lock, parameter_file, purity, scratch
 from ..describe.description import InputSource
@@ -26,6 +22,7 @@ from ..report import record_eager
 from ..saved import keys, saving
 from ..shapes import small_sizes
 from . import (
+    composites,
     constants,
     inlining,
     kept_whole,
@@ -45,6 +42,7 @@ from .decompositions import (
 from .eager_graph import misdescribed_operator, run_eagerly
 from .flex import calls as flex
 from .input_sources import InputSources, graph_sources, input_sources
+from .recurrent import operators as recurrent
 
 aten = torch.ops.aten
 
@@ -363,25 +361,8 @@ def _composites() -> tuple[Any, ...]:
     return tuple(operator for operator in WHOLE if operator not in table)
 
 
-@contextlib.contextmanager
-def whole_composites(more: Sequence[Any] = ()) -> Iterator[None]:
-    """Keeps composite operators whole while tracing. The mechanism is the one that
-    PyTorch has for torch.export. In a PyTorch without it the operators are taken apart,
-    and only speed is lost."""
-    try:
-        from torch.export.exported_program import _override_composite_implicit_decomp
-    except ImportError:
-        yield
-        return
-    keep = {op: functools.partial(_stay_whole, op) for op in (*_composites(), *more)}
-    with dynamo_lock.held(), _override_composite_implicit_decomp(keep):
-        yield
-
-
-def _stay_whole(operator: Any, *args: Any, **kwargs: Any) -> Any:
-    """Lets an operator stay whole, except for a tensor subclass such as DTensor: it
-    asks for the parts of an operator that it does not know."""
-    if any(map(is_traceable_wrapper_subclass, tree_leaves((args, kwargs)))):
-        parts = torch._C.DispatchKey.CompositeImplicitAutograd
-        return operator._op_dk(parts, *args, **kwargs)
-    return NotImplemented
+def whole_composites(
+    more: Sequence[Any] = (),
+) -> contextlib.AbstractContextManager[None]:
+    """Keeps composite operators whole while tracing."""
+    return composites.kept((*_composites(), *more), recurrent.RULES)

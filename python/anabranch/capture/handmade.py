@@ -114,7 +114,7 @@ class Completion:
         if node.op == "call_module":
             return self.module.get_submodule(str(node.target))
         assert callable(node.target)
-        return node.target
+        return kept_whole.PARTS.get(node.target, node.target)
 
     def run(self, node: torch.fx.Node, function: Callable[..., Any]) -> Any:
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), _value_of)

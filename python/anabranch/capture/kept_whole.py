@@ -5,7 +5,8 @@ A model has hundreds of quantised weights of few shapes. Tracing the parts of th
 operators in each layer takes longer than compiling them.
 
 `anabranch::dequantized(integers, scale, offset, center, dtype)` is the weight
-`(integers - center) * scale + offset` of `llm/quantized_layers.py`."""
+`(integers - center) * scale + offset` of `llm/quantized_layers.py`. The operators of
+recurrent layers are PyTorch's own (recurrent/)."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from .recurrent import layers
 
 _library = torch.library.Library("anabranch", "FRAGMENT")
 _library.define(
@@ -55,4 +58,4 @@ torch.library.register_fake("anabranch::dequantized", _like, lib=_library)
 dequantized = torch.ops.anabranch.dequantized.default
 
 # The function that computes each of these operators.
-PARTS: dict[Any, Callable[..., Any]] = {dequantized: _dequantized}
+PARTS: dict[Any, Callable[..., Any]] = {dequantized: _dequantized, **layers.PARTS}

@@ -17,12 +17,12 @@ def copy_before(
     mode: FakeTensorMode,
 ) -> dict[Node, Node]:
     """Copies the nodes of `part` before a node of `module`. Its placeholders are
-    `inputs`, and its constants become buffers of the module. Returns each copy."""
+    `inputs`, and its constants and subgraphs become attributes of the module. Returns each copy."""
     copies = dict(zip(part.graph.find_nodes(op="placeholder"), inputs))
     with module.graph.inserting_before(node):
         for inner in part.graph.nodes:
             if inner.op == "get_attr":
-                copies[inner] = _constant(getattr(part, inner.target), module, mode)
+                copies[inner] = _attribute(getattr(part, inner.target), module, mode)
             elif inner.op not in ("placeholder", "output"):
                 copies[inner] = _copy(inner, node, module, copies)
     return copies
@@ -41,12 +41,16 @@ def _copy(
     return made
 
 
-def _constant(value: Any, module: GraphModule, mode: FakeTensorMode) -> Node:
-    """Makes a tensor that the trace found an attribute of the graph."""
+def _attribute(value: Any, module: GraphModule, mode: FakeTensorMode) -> Node:
+    """Makes a tensor or a subgraph that the trace found an attribute of the graph."""
     number = 0
     while hasattr(module, f"_spliced_{number}"):
         number += 1
-    module.register_buffer(f"_spliced_{number}", value, persistent=False)
-    made = module.graph.get_attr(f"_spliced_{number}")
+    name = f"_spliced_{number}"
+    if isinstance(value, GraphModule):
+        module.add_submodule(name, value)
+        return module.graph.get_attr(name)
+    module.register_buffer(name, value, persistent=False)
+    made = module.graph.get_attr(name)
     made.meta["val"] = mode.from_tensor(value, static_shapes=True)
     return made

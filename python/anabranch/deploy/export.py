@@ -15,7 +15,8 @@ from torch.export import ExportedProgram
 from torch.fx.traceback import preserve_node_meta
 from torch.utils._pytree import tree_leaves
 
-from .. import _C, dynamo_lock
+from .. import _C
+from ..capture.recurrent.tracing import taken_in
 from ..collectives.operators import is_own_name
 from ..config import Config, resolve
 from ..describe.description import Description
@@ -238,7 +239,7 @@ def _program(model: Any, inputs: Any, dynamic_shapes: Any) -> ExportedProgram:
     args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
     try:
         # A scope is an annotation of nodes.
-        with dynamo_lock.held(), torch.no_grad(), preserve_node_meta():
+        with taken_in(), torch.no_grad(), preserve_node_meta():
             return torch.export.export(
                 model,
                 tuple(args),

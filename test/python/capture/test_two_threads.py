@@ -15,11 +15,13 @@ from torch.nn.functional import interpolate
 from anabranch.backend import anabranch as backend
 from anabranch.capture import aot
 from anabranch.capture.decompositions import interpolation
+from anabranch.capture.recurrent import operators, tracing
 from anabranch.method_cache.save.code_hook import translations
 from anabranch.shapes import unit_sizes
 
 BLOCKS = {
     "whole composites": aot.whole_composites,
+    "recurrent layers": tracing.taken_in,
     "linear interpolation": interpolation.in_traces,
     "sizes of one": unit_sizes.compiling_only,
     "recordings": lambda: translations(lambda old, new: None),
@@ -27,9 +29,10 @@ BLOCKS = {
 
 
 def globals_of_pytorch():
-    operators = {*aot._composites(), *interpolation.decompositions()}
-    kernels = {operator: dict(operator.py_kernels) for operator in operators}
-    return kernels, dict(_bytecode_hooks)
+    changed = {*aot._composites(), *operators.RULES, *interpolation.decompositions()}
+    kernels = {operator: dict(operator.py_kernels) for operator in changed}
+    settings = torch._dynamo.config.allow_rnn, dict(torch._decomp.decomposition_table)
+    return kernels, settings, dict(_bytecode_hooks)
 
 
 @pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ...capture.recurrent.tracing import takes_recurrent_layers
 from ...packages import cache
 from ..lookup.comparisons import bind
 from ..policy import CachePolicy
@@ -34,6 +35,7 @@ class TracedMethod:
             policy.method, backend=self._backend, dynamic=policy.dynamic, fullgraph=True
         )
 
+    @takes_recurrent_layers
     def _backend(self, module: Any, inputs: Sequence[Any], **settings: Any) -> Any:
         if torch.is_grad_enabled():
             raise RuntimeError("Backward cache compilation is not supported yet")

@@ -1,0 +1,58 @@
+"""The operators of recurrent layers, and the shapes of their results.
+
+A trace that runs an operator on fake tensors needs only the shapes. PyTorch has no rule
+for them: it runs the operator's parts once for each step, which fixes the length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+
+def check_length(inputs: Tensor, batch_first: bool) -> None:
+    """RuntimeError: there is no step, as in eager PyTorch."""
+    torch._check(
+        inputs.shape[1 if batch_first else 0] > 0,
+        lambda: "Expected sequence length to be larger than 0 in RNN",
+    )
+
+
+def _results(
+    inputs: Tensor,
+    states: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, ...]:
+    check_length(inputs, batch_first)
+    length, batch = inputs.shape[:2]
+    if batch_first:
+        length, batch = batch, length
+    width = states[0].shape[2] * (2 if bidirectional else 1)
+    output = inputs.new_empty((length, batch, width))
+    last = [inputs.new_empty(state.shape) for state in states]
+    return (output.transpose(0, 1) if batch_first else output, *last)
+
+
+def _results_of_one_state(
+    inputs: Tensor, state: Tensor, *rest: Any
+) -> tuple[Tensor, ...]:
+    return _results(inputs, [state], *rest)
+
+
+# The function that makes the results of each operator on fake tensors.
+RULES: dict[Any, Callable[..., tuple[Tensor, ...]]] = {
+    aten.lstm.input: _results,
+    aten.gru.input: _results_of_one_state,
+    aten.rnn_tanh.input: _results_of_one_state,
+    aten.rnn_relu.input: _results_of_one_state,
+}
