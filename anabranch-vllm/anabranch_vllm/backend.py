@@ -22,9 +22,12 @@ def compile_graph(
     *,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """The backend that vLLM's setting names. The options are torch.compile's."""
+    """The backend that vLLM's setting names. The options are torch.compile's.
+
+    vLLM's operators never call the model, so its weights are packed once and watched."""
     before = dataclasses.replace(anabranch.counters)
-    compiled = anabranch.anabranch(module, example_inputs, options=options)
+    chosen = {"watch": "always", **(options or {})}
+    compiled = anabranch.anabranch(module, example_inputs, options=chosen)
     _log.info("%s", summary(before, anabranch.counters, anabranch.last_report() or {}))
     return saved.as_vllm_saves_it(compiled)
 
@@ -38,11 +41,16 @@ def summary(before: Any, after: Any, report: Mapping[str, Any]) -> str:
     if reason := report.get("eager"):
         return f"Anabranch: PyTorch runs the whole graph: {reason}"
     text = (
-        f"Anabranch: {grown['graphs']} programs ({grown['cache_hits']} from the cache),"
-        f" {grown['launches']} kernel launches and {grown['fallback_calls']} calls of"
-        " operators that have no kernel of ours"
+        f"Anabranch: {_counted(grown['graphs'], 'program')}"
+        f" ({grown['cache_hits'] or 'none'} from the cache),"
+        f" {_counted(grown['launches'], 'kernel launch', 'es')} and"
+        f" {_counted(grown['fallback_calls'], 'call')} of operators without a kernel"
     )
     if outside := report.get("outside"):
         return f"{text}; the graph is cut at {', '.join(sorted(set(outside)))}"
     names = sorted({fallback["op"] for fallback in report.get("fallbacks", [])})
     return f"{text}: {', '.join(names)}" if names else text
+
+
+def _counted(count: int, noun: str, ending: str = "s") -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}{ending}"

@@ -2,7 +2,8 @@
 
 vLLM's CPU platform packs the weight of a linear layer into an operator of its own, which
 no compiler can look into. Here the layer calls F.linear of its parameter, so Anabranch
-packs the weight, and fuses what comes before and after the product."""
+packs the weight, and fuses what comes before and after the product. Logits are computed
+outside of the model's graph, by a program of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
+
+import anabranch
 
 from . import settings
 
@@ -39,12 +43,29 @@ class VisibleLinear:
         self.is_compiled = is_compiled
 
     def __call__(self, layer: torch.nn.Module, remove_weight: bool) -> None:
-        """Embeddings keep their weight when vLLM packs it: the product that computes
-        logits from one runs outside of the compiled graph, so it stays vLLM's."""
-        if not remove_weight or not self.is_compiled() or not _is_matrix(layer):
+        """`remove_weight` is false for embeddings, whose product computes logits."""
+        if not self.is_compiled() or not _is_matrix(layer):
             self.theirs(layer, remove_weight)
             return
-        layer.cpu_linear = F.linear
+        layer.cpu_linear = F.linear if remove_weight else Logits()
+
+
+class Logits:
+    """The product of hidden states and an embedding: one program for any number of rows.
+    It is compiled at its first call, since most embeddings only look up rows."""
+
+    def __init__(self) -> None:
+        self.product = torch.compile(
+            _product, backend=anabranch.anabranch, dynamic=False
+        )
+
+    def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        torch._dynamo.decorators.mark_unbacked(x, 0)
+        return self.product(x, weight, bias)
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return F.linear(x, weight, bias)
 
 
 def _is_matrix(layer: Any) -> bool:

@@ -89,10 +89,28 @@ def test_one_program_serves_prompts_and_single_tokens(dtype, caplog) -> None:
     assert anabranch.counters.eager_graphs == 0
     assert anabranch.counters.fallback_calls == 2  # attention, in each layer
     (line,) = caplog.messages
-    assert line.endswith("no kernel of ours: vllm_test::attend")
+    assert line.startswith("Anabranch: 1 program (")
+    assert line.endswith(" 2 calls of operators without a kernel: vllm_test::attend")
     close = {"rtol": 2e-2, "atol": 2e-2} if dtype is torch.bfloat16 else {}
     for own, eager in zip(found, run(model, inputs), strict=True):
         torch.testing.assert_close(own, eager, **close)
+
+
+def test_weights_are_packed_once_and_a_reload_is_seen() -> None:
+    model = nn.Sequential(Layer("0"), Layer("1")).eval()
+    choose(model, compiled=True)
+    x = torch.randn(7, 32)
+    torch._dynamo.mark_dynamic(x, 0)
+    function = served(model)
+    (before,) = run(function, [x])
+    weight = model[1].after.weight.data
+    weight[5, 7] += 100  # of 1024 elements, a few are compared
+    torch.testing.assert_close(run(function, [x])[0], before)
+    weight[5, 7] -= 100
+    weight.copy_(torch.randn(32, 32))
+    found, expected = run(function, [x]), run(model, [x])
+    torch.testing.assert_close(found, expected)
+    assert not torch.allclose(found[0], before)
 
 
 def test_only_compiled_models_change() -> None:
@@ -100,16 +118,40 @@ def test_only_compiled_models_change() -> None:
     assert len(choose(model, compiled=False)) == 2
 
 
-def test_embeddings_and_other_weights_stay_vllms() -> None:
+def test_weights_that_are_no_matrix_stay_vllms() -> None:
     theirs: list[nn.Module] = []
     dispatch = VisibleLinear(lambda layer, remove: theirs.append(layer), lambda: True)
-    embedding, experts = Linear(8, 8), nn.Module()
+    experts = nn.Module()
     experts.weight = nn.Parameter(torch.randn(2, 8, 8))
     absent = Linear(8, 8).to("meta")
-    dispatch(embedding, False)
     dispatch(experts, True)
     dispatch(absent, True)
-    assert theirs == [embedding, experts, absent]
+    assert theirs == [experts, absent]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_one_program_computes_logits_of_any_number_of_tokens(dtype) -> None:
+    heads = [Linear(96, 32).to(dtype), Linear(64, 32).to(dtype)]
+    for head in heads:
+        head.requires_grad_(False)
+        VisibleLinear(None, lambda: True)(head, False)
+    for head in heads:
+        for rows in (5, 1, 3, 1, 8):
+            x = torch.randn(rows, 32).to(dtype)
+            expected = x.double() @ head.weight.double().t()
+            torch.testing.assert_close(head(x), expected.to(dtype))
+    assert anabranch.counters.graphs == 2  # one for each head
+    assert anabranch.counters.fallback_calls == 0
+
+
+def test_logits_follow_the_embedding() -> None:
+    head, x = Linear(96, 32).requires_grad_(False), torch.randn(4, 32)
+    VisibleLinear(None, lambda: True)(head, False)
+    before = head(x)
+    head.weight.data[5, 7] += 100  # of 3072 elements, a few are compared
+    torch.testing.assert_close(head(x), before)
+    head.weight.data.mul_(2)
+    torch.testing.assert_close(head(x), torch.nn.functional.linear(x, head.weight))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +159,7 @@ def test_embeddings_and_other_weights_stay_vllms() -> None:
     [
         ({"eager": "no description"}, "PyTorch runs the whole graph: no description"),
         ({"outside": ["b", "a", "b"]}, "the graph is cut at a, b"),
-        ({"fallbacks": []}, "no kernel of ours"),
+        ({"fallbacks": []}, "without a kernel"),
     ],
 )
 def test_the_line_says_what_was_not_compiled(report, text) -> None:

@@ -82,7 +82,7 @@ def test_tokens_equal_eager(tmp_path) -> None:
     assert "Anabranch:" not in eager
     first, log = generate(tmp_path)
     assert first == expected
-    assert "Anabranch: 1 programs (0 from the cache)" in log
+    assert "Anabranch: 1 program (none from the cache)" in log
     second, log = generate(tmp_path)
     assert second == expected
     assert "Anabranch:" not in log  # vLLM loads the saved graph
@@ -95,4 +95,4 @@ def test_a_backend_by_name(tmp_path, mode) -> None:
     chosen = {"mode": mode, "backend": "anabranch"}
     found, log = generate(tmp_path, compilation_config=chosen)
     assert found == expected
-    assert "Anabranch: 1 programs" in log
+    assert "Anabranch: 1 program" in log

@@ -119,7 +119,7 @@ def _traced(
             compile_one,
             config.freeze,
             decompositions,
-            watch=config.watch and not geared,
+            watch=bool(config.watch) and not geared,
             key="" if decompositions else _key(config, geared),
         )
 
@@ -213,7 +213,7 @@ def compile_graph(
     overlap.arrange(module, config)
     unit_sizes.notice([])
     watching = observer.current()
-    sources = watched_weights.choose(module, sources)
+    sources = watched_weights.choose(module, sources, config.watch)
     try:
         described = GraphReader(module, name, sources, Order.configured(config)).read()
     except Unsupported as reason:

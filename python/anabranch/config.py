@@ -18,6 +18,7 @@ SHAPES = ("auto", "static", "dynamic", "tiered")
 GEARS_MERGE = ("zip", "product")
 TRUST = (None, "user", "group", "anyone")
 FREEZE = (False, True, "strict", "move")
+WATCH = (False, True, "always")
 PANELS = ("best", "alike")
 ACTIVATIONS = ("exact", "int8")
 
@@ -41,7 +42,10 @@ class Config:
               process never holds them twice; reads and writes of a weight go on.
     watch     whether programs keep what they compute from parameters and buffers that
               are not frozen (packed, folded), until these change; this takes about
-              as much memory as the weights.
+              as much memory as the weights. "always": also in graphs with
+              collectives and operators of users. A call that finds a weight changed
+              runs while no other one does, so such an operator may neither call the
+              program nor wait for another call of it.
     panels    how frozen weights are packed: "best" for the number of rows that the
               graph multiplies; "alike" for any number of rows, so that several
               graphs of one model can share packed weights.
@@ -96,7 +100,7 @@ class Config:
     """
 
     freeze: bool | str = False
-    watch: bool = True
+    watch: bool | str = True
     panels: str = "best"
     activations: str = "exact"
     threads: int = 0
@@ -124,7 +128,6 @@ class Config:
 
     def __post_init__(self) -> None:
         for name in (
-            "watch",
             "single_stream",
             "gears_pad",
             "cache",
@@ -134,13 +137,15 @@ class Config:
             "debug",
         ):
             _expect(name, getattr(self, name), bool)
-        if not isinstance(self.freeze, str):
-            _expect("freeze", self.freeze, bool)
+        for name in ("freeze", "watch"):
+            if not isinstance(getattr(self, name), str):
+                _expect(name, getattr(self, name), bool)
         if not isinstance(self.tune, bool):
             object.__setattr__(self, "tune", _path("tune", self.tune))
         _expect_seconds("tune_seconds", self.tune_seconds)
         _choose("trust", self.trust, TRUST)
         _choose("freeze", self.freeze, FREEZE)
+        _choose("watch", self.watch, WATCH)
         _choose("panels", self.panels, PANELS)
         _choose("activations", self.activations, ACTIVATIONS)
         for name in ("dump", "trace"):

@@ -14,6 +14,7 @@ import torch
 import torch.fx
 
 from .. import memory
+from ..describe import auto_functionalized
 from ..describe.description import InputSource
 
 # Watched weights take at most this part of the available memory.
@@ -21,9 +22,10 @@ PART = 1 / 4
 
 
 def choose(
-    graph: torch.fx.GraphModule, sources: Sequence[InputSource]
+    graph: torch.fx.GraphModule, sources: Sequence[InputSource], watch: bool | str
 ) -> list[InputSource]:
-    """The sources of the graph's placeholders; those that are to be watched are."""
+    """The sources of the graph's placeholders; those that are to be watched are.
+    `watch` is the option."""
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     chosen = [
         source
@@ -31,11 +33,13 @@ def choose(
         else unwatched(source)
         for node, source in zip(placeholders, sources)
     ]
-    if not all(map(_may_run_alone, graph.graph.nodes)) or not _fits(
+    may_run_alone = _may_run_alone if watch != "always" else _has_no_region
+    fits = _fits(
         [n.meta["val"] for n, source in zip(placeholders, chosen) if source.watched]
-    ):
-        return [unwatched(source) for source in chosen]
-    return chosen
+    )
+    if fits and all(map(may_run_alone, graph.graph.nodes)):
+        return chosen
+    return [unwatched(source) for source in chosen]
 
 
 def unwatched(source: InputSource) -> InputSource:
@@ -51,12 +55,20 @@ def _is_plain(value: object) -> bool:
 def _may_run_alone(node: torch.fx.Node) -> bool:
     """A call that finds a weight changed runs while no other one does. So no operator
     may wait for another call, as collectives do, or make one, as operators of users
-    may. Nor may a program with regions prepare weights of a call."""
+    may."""
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return _has_no_region(node) and target.namespace in ("aten", "prims")
+    return _has_no_region(node) and not auto_functionalized.is_writing(node)
+
+
+def _has_no_region(node: torch.fx.Node) -> bool:
+    """A program with regions, or with sizes that the run decides, prepares no weights of
+    a call."""
     if node.meta.get("unbacked_bindings"):
         return False
-    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
-        return not isinstance(node.target, torch._ops.HigherOrderOperator)
-    return node.target.namespace in ("aten", "prims")
+    is_region = isinstance(node.target, torch._ops.HigherOrderOperator)
+    return not is_region or auto_functionalized.is_writing(node)
 
 
 def _fits(tensors: Sequence[torch.Tensor]) -> bool:

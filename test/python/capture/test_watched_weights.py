@@ -32,6 +32,25 @@ def written_as_data(module):
     module[2].bias.data.add_(1)
 
 
+@torch.library.custom_op("watched_test::write", mutates_args=("out",))
+def write(x: torch.Tensor, out: torch.Tensor) -> None:
+    out.copy_(x * 2)
+
+
+class Writing(nn.Module):
+    """A model that calls an operator of its user between two products."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(32, 32), nn.Linear(32, 32)
+
+    def forward(self, x):
+        x = self.first(x)
+        out = torch.empty_like(x)
+        write(x, out)
+        return self.second(out)
+
+
 @pytest.fixture
 def compile_kept(tmp_path):
     """Compiles a module, and returns it with the names of the inputs that it watches."""
@@ -176,6 +195,23 @@ def test_weights_are_watched_unless_told_otherwise(compile_kept):
         check(compiled(x), module(x))
     with pytest.raises(Exception, match="watch"):
         by_torch(module, watch="yes")(x)
+
+
+def test_operators_of_users_call_no_program_where_weights_are_always_watched(
+    compile_kept,
+):
+    module, x = Writing().eval(), torch.randn(16, 32)
+    assert not compile_kept(module, x)[1]
+    torch._dynamo.reset()
+    compiled, watched = compile_kept(module, x, watch="always")
+    assert "second.weight" in watched
+    with torch.no_grad():
+        before = compiled(x)
+        check(before, module(x))
+        module.second.weight.data[5, 7] += 100  # of 1024 elements, a few are compared
+        check(compiled(x), before)
+        module.second.weight.mul_(0.5)
+        check(compiled(x), module(x))
 
 
 def test_weights_that_would_not_fit_are_not_watched(compile_kept, monkeypatch):
