@@ -5,7 +5,9 @@ vLLM calls `platform` and `prepare` in each of its processes. Start with `settin
 versions      the versions of vLLM that this package is tested with
 settings      what Anabranch asks of vLLM's compilation, and the environment's defaults
 cpu_platform  vLLM's CPU platform with these settings
+cpu_worker    vLLM's CPU worker, which packs weights that were loaded anew
 linear        keeps linear layers visible to the compiler
+attention     attention and the paged cache as one operator
 saved         graphs that vLLM saves and loads
 backend       compiles a graph of vLLM, and logs what was compiled and what was not
 """

@@ -11,7 +11,7 @@ import torch.fx
 
 import anabranch
 
-from . import saved
+from . import attention, saved
 
 _log = logging.getLogger("vllm.anabranch")
 
@@ -26,6 +26,12 @@ def compile_graph(
 
     vLLM's operators never call the model, so its weights are packed once and watched."""
     before = dataclasses.replace(anabranch.counters)
+    if hasattr(torch.ops.vllm, "unified_kv_cache_update"):
+        attention.join(
+            module,
+            torch.ops.vllm.unified_kv_cache_update,
+            torch.ops.vllm.unified_attention_with_output,
+        )
     chosen = {"watch": "always", **(options or {})}
     compiled = anabranch.anabranch(module, example_inputs, options=chosen)
     _log.info("%s", summary(before, anabranch.counters, anabranch.last_report() or {}))

@@ -10,13 +10,16 @@ from . import settings
 
 
 class AnabranchPlatform(CpuPlatform):
-    """The CPU platform. Only the settings of the compilation differ."""
+    """The CPU platform. The settings of the compilation and the worker differ."""
 
     @classmethod
     def check_and_update_config(cls, vllm_config: Any) -> None:
         compilation = vllm_config.compilation_config
         chosen = settings.chooses_anabranch(compilation)
+        is_open = vllm_config.parallel_config.worker_cls == "auto"
         super().check_and_update_config(vllm_config)
         # The CPU platform compiles no model with LoRA.
         if chosen and compilation.mode != settings.Mode.NONE:
             settings.apply(compilation)
+            if is_open:
+                vllm_config.parallel_config.worker_cls = settings.WORKER

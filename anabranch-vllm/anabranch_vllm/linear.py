@@ -47,7 +47,10 @@ class VisibleLinear:
         if not self.is_compiled() or not _is_matrix(layer):
             self.theirs(layer, remove_weight)
             return
-        layer.cpu_linear = F.linear if remove_weight else Logits()
+        if remove_weight:
+            layer.cpu_linear = F.linear
+        elif not isinstance(getattr(layer, "cpu_linear", None), Logits):
+            layer.cpu_linear = Logits()  # weights that are loaded anew keep it
 
 
 class Logits:

@@ -13,6 +13,8 @@ from torch._dynamo.aot_compile_types import (
 )
 from torch._dynamo.aot_compile_types import SerializableCallable
 
+from . import attention
+
 
 def as_vllm_saves_it(compiled: Callable[..., Any]) -> Callable[..., Any]:
     """A compiled graph that vLLM can load again, or `compiled` if it is none that
@@ -37,6 +39,7 @@ class SavedGraph(SerializableCallable):  # type: ignore[misc]
 
     @classmethod
     def deserialize_compile_artifacts(cls, data: bytes) -> LoadedGraph:
+        attention.register()
         return LoadedGraph(Bundled.deserialize_compile_artifacts(data))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 BACKEND = "anabranch_vllm.backend.compile_graph"
+WORKER = "anabranch_vllm.cpu_worker.AnabranchWorker"
 # Backends that leave the choice to the platform: vLLM's default, and our own names.
 _OPEN = ("", "inductor", "anabranch", BACKEND)
 

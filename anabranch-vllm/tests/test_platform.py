@@ -7,15 +7,35 @@ import sys
 from types import ModuleType, SimpleNamespace
 
 import pytest
+import torch
 
+import anabranch
 from anabranch_vllm import settings
 
 
+class CpuWorker:
+    """Loads weights as vLLM's CPU worker does."""
+
+    def __init__(self, model) -> None:
+        self.model = model
+
+    def get_model(self):
+        return self.model
+
+    def reload_weights(self, value: float) -> None:
+        self.model.weight.data[5, 7] = value  # of 1024 elements, a few are compared
+
+    def finish_weight_update(self) -> None:
+        self.reload_weights(0.0)
+
+
 class CpuPlatform:
-    """Changes the compilation as vLLM's CPU platform does."""
+    """Changes the configuration as vLLM's CPU platform does."""
 
     @classmethod
     def check_and_update_config(cls, vllm_config) -> None:
+        if vllm_config.parallel_config.worker_cls == "auto":
+            vllm_config.parallel_config.worker_cls = "vLLM's"
         compilation = vllm_config.compilation_config
         if compilation.mode == settings.Mode.VLLM:
             compilation.mode = settings.Mode.TRACE_ONCE
@@ -25,20 +45,41 @@ class CpuPlatform:
 
 
 @pytest.fixture
-def platform(monkeypatch):
-    for name in ("vllm", "vllm.platforms", "vllm.platforms.cpu"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+def stand_ins(monkeypatch):
+    """Modules of vLLM's names, for the modules that derive from vLLM's classes."""
+    for name in ("", ".platforms", ".platforms.cpu", ".v1", ".v1.worker"):
+        monkeypatch.setitem(sys.modules, f"vllm{name}", ModuleType(name))
+    worker = ModuleType("vllm.v1.worker.cpu_worker")
+    monkeypatch.setitem(sys.modules, worker.__name__, worker)
     sys.modules["vllm.platforms.cpu"].CpuPlatform = CpuPlatform
-    monkeypatch.delitem(sys.modules, "anabranch_vllm.cpu_platform", raising=False)
-    yield importlib.import_module("anabranch_vllm.cpu_platform").AnabranchPlatform
-    del sys.modules["anabranch_vllm.cpu_platform"]
+    worker.CPUWorker = CpuWorker
+    ours = ("anabranch_vllm.cpu_platform", "anabranch_vllm.cpu_worker")
+    for name in ours:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield
+    for name in ours:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def platform(stand_ins):
+    return importlib.import_module("anabranch_vllm.cpu_platform").AnabranchPlatform
+
+
+def checked(platform, mode, backend, lora=None, worker="auto") -> SimpleNamespace:
+    """The configuration after the platform's hook."""
+    config = SimpleNamespace(
+        compilation_config=SimpleNamespace(mode=mode, backend=backend),
+        parallel_config=SimpleNamespace(worker_cls=worker),
+        lora_config=lora,
+    )
+    platform.check_and_update_config(config)
+    return config
 
 
 def settled(platform, mode, backend, lora=None) -> tuple[int, str]:
     """The mode and backend after the platform's hook."""
-    compilation = SimpleNamespace(mode=mode, backend=backend)
-    config = SimpleNamespace(compilation_config=compilation, lora_config=lora)
-    platform.check_and_update_config(config)
+    compilation = checked(platform, mode, backend, lora).compilation_config
     return compilation.mode, compilation.backend
 
 
@@ -60,3 +101,33 @@ def test_what_the_cpu_platform_does_not_compile_stays_so(platform) -> None:
 )
 def test_another_choice_is_kept(platform, mode, backend) -> None:
     assert settled(platform, mode, backend) == (mode, backend)
+
+
+@pytest.mark.parametrize(
+    ("mode", "worker", "wanted"),
+    [
+        (settings.Mode.VLLM, "auto", settings.WORKER),
+        (settings.Mode.VLLM, "the user's", "the user's"),
+        (settings.Mode.NONE, "auto", "vLLM's"),
+    ],
+)
+def test_compiled_models_have_a_worker_that_packs_again(
+    platform, mode, worker, wanted
+) -> None:
+    config = checked(platform, mode, "inductor", worker=worker)
+    assert config.parallel_config.worker_cls == wanted
+
+
+@torch.no_grad()
+def test_weights_that_are_loaded_anew_are_packed(stand_ins) -> None:
+    module, _, name = settings.WORKER.rpartition(".")
+    model, x = torch.nn.Linear(32, 32).eval(), torch.randn(16, 32)
+    worker = getattr(importlib.import_module(module), name)(model)
+    compiled = torch.compile(model, backend=anabranch.anabranch)
+    for load in (
+        lambda: None,
+        lambda: worker.reload_weights(100.0),
+        worker.finish_weight_update,
+    ):
+        load()
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)

@@ -10,6 +10,7 @@ import os
 import subprocess
 
 import pytest
+import torch
 
 PYTHON = os.environ.get("ANABRANCH_VLLM_PYTHON", "")
 needs_vllm = pytest.mark.skipif(not PYTHON, reason="ANABRANCH_VLLM_PYTHON is not set")
@@ -45,26 +46,90 @@ def main():
         given = [{"prompt_token_ids": ids} for ids in prompts]
         found = llm.generate(given, greedy, use_tqdm=False)
         tokens += [list(answer.outputs[0].token_ids) for answer in found]
-    print("TOKENS", json.dumps(tokens))
+    print("RESULT", json.dumps(tokens))
 
 if __name__ == "__main__":
     main()
 """
 
 
-def generate(folder, **arguments) -> tuple[list[list[int]], str]:
-    """The tokens of a model in vLLM, and what the process wrote."""
-    (folder / "config.json").write_text(json.dumps(CONFIG))
-    (folder / "script.py").write_text(SCRIPT)
+# Raw log-probabilities of tokens that are forced, of prompts and of single tokens.
+LOGITS = """
+import json, os, sys, torch
+from vllm import LLM, SamplingParams
+
+def main():
+    folder, arguments = sys.argv[1], json.loads(sys.argv[2])
+    if not os.path.exists(folder + "/model.safetensors"):
+        from transformers import LlamaConfig, LlamaForCausalLM
+        torch.manual_seed(0)
+        config = LlamaConfig(**json.loads(sys.argv[3]), initializer_range=0.15)
+        LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    llm = LLM(
+        folder, skip_tokenizer_init=True, max_model_len=256, max_num_seqs=8,
+        max_logprobs=512, seed=0, **arguments,
+    )
+    forced = SamplingParams(
+        temperature=0, max_tokens=6, allowed_token_ids=[7], logprobs=512,
+        detokenize=False,
+    )
+    given = [{"prompt_token_ids": list(range(n, 3 * n))} for n in (1, 9, 30)]
+    rows = []
+    for prompts in (given, given[1:2]):
+        for answer in llm.generate(prompts, forced, use_tqdm=False):
+            for found in answer.outputs[0].logprobs:
+                rows.append([found[token].logprob for token in range(512)])
+    print("RESULT", json.dumps(rows))
+
+if __name__ == "__main__":
+    main()
+"""
+BERT = {
+    "architectures": ["BertModel"],
+    "model_type": "bert",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "vocab_size": 512,
+    "max_position_embeddings": 128,
+    "type_vocab_size": 2,
+    "hidden_act": "gelu",
+    "torch_dtype": "float32",
+}
+EMBEDDINGS = """
+import json, sys
+from vllm import LLM
+
+def main():
+    llm = LLM(
+        sys.argv[1], runner="pooling", load_format="dummy", skip_tokenizer_init=True,
+        dtype="float32", max_model_len=128, max_num_seqs=8, seed=0,
+        **json.loads(sys.argv[2]),
+    )
+    found = []
+    for sizes in ([5, 1, 40], [7]):
+        given = [{"prompt_token_ids": list(range(3, 3 + n))} for n in sizes]
+        answers = llm.embed(given, use_tqdm=False)
+        found += [answer.outputs.embedding for answer in answers]
+    print("RESULT", json.dumps(found))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def run(folder, script: str, *arguments: str) -> tuple[object, str]:
+    """What a script prints after RESULT, and all that its process wrote."""
+    (folder / "script.py").write_text(script)
     environment = os.environ | {
         "HF_HUB_OFFLINE": "1",
         "VLLM_CACHE_ROOT": str(folder / "cache"),
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_NO_USAGE_STATS": "1",
     }
-    command = [PYTHON, "script.py", str(folder), json.dumps(arguments)]
     done = subprocess.run(
-        command,
+        [PYTHON, "script.py", str(folder), *arguments],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -72,8 +137,14 @@ def generate(folder, **arguments) -> tuple[list[list[int]], str]:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    (line,) = [x for x in done.stdout.splitlines() if x.startswith("TOKENS ")]
-    return json.loads(line.removeprefix("TOKENS ")), done.stdout + done.stderr
+    (line,) = [x for x in done.stdout.splitlines() if x.startswith("RESULT ")]
+    return json.loads(line.removeprefix("RESULT ")), done.stdout + done.stderr
+
+
+def generate(folder, **arguments) -> tuple[object, str]:
+    """The tokens of a model in vLLM, and what the process wrote."""
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    return run(folder, SCRIPT, json.dumps(arguments))
 
 
 @needs_vllm
@@ -95,4 +166,27 @@ def test_a_backend_by_name(tmp_path, mode) -> None:
     chosen = {"mode": mode, "backend": "anabranch"}
     found, log = generate(tmp_path, compilation_config=chosen)
     assert found == expected
+    assert "Anabranch: 1 program" in log
+
+
+@needs_vllm
+def test_bf16_rounds_no_more_than_eager(tmp_path) -> None:
+    def logits(dtype: str, **arguments) -> torch.Tensor:
+        chosen = json.dumps({"dtype": dtype, **arguments})
+        rows, _ = run(tmp_path, LOGITS, chosen, json.dumps(CONFIG))
+        return torch.tensor(rows, dtype=torch.float64)
+
+    expected = logits("float32", enforce_eager=True)
+    eager = (logits("bfloat16", enforce_eager=True) - expected).square().mean()
+    own = (logits("bfloat16") - expected).square().mean()
+    assert expected.std() > 0.5
+    assert own.sqrt() <= 2 * eager.sqrt()
+
+
+@needs_vllm
+def test_embeddings_equal_eager(tmp_path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(BERT))
+    expected, _ = run(tmp_path, EMBEDDINGS, json.dumps({"enforce_eager": True}))
+    found, log = run(tmp_path, EMBEDDINGS, json.dumps({}))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     assert "Anabranch: 1 program" in log
