@@ -45,7 +45,8 @@ class Config:
               as much memory as the weights. "always": also in graphs with
               collectives and operators of users. A call that finds a weight changed
               runs while no other one does, so such an operator may neither call the
-              program nor wait for another call of it.
+              program nor wait for another call of it. Weights may then take three
+              quarters of the available memory instead of one.
     panels    how frozen weights are packed: "best" for the number of rows that the
               graph multiplies; "alike" for any number of rows, so that several
               graphs of one model can share packed weights.

@@ -16,9 +16,10 @@ import torch.fx
 from .. import memory
 from ..describe import auto_functionalized
 from ..describe.description import InputSource
+from ..report import say
 
-# Watched weights take at most this part of the available memory.
-PART = 1 / 4
+# Watched weights take at most this part of the available memory, by the option.
+PARTS = {True: 1 / 4, "always": 3 / 4}
 
 
 def choose(
@@ -34,10 +35,10 @@ def choose(
         for node, source in zip(placeholders, sources)
     ]
     may_run_alone = _may_run_alone if watch != "always" else _has_no_region
-    fits = _fits(
-        [n.meta["val"] for n, source in zip(placeholders, chosen) if source.watched]
-    )
-    if fits and all(map(may_run_alone, graph.graph.nodes)):
+    if all(map(may_run_alone, graph.graph.nodes)) and _fits(
+        [n.meta["val"] for n, source in zip(placeholders, chosen) if source.watched],
+        watch,
+    ):
         return chosen
     return [unwatched(source) for source in chosen]
 
@@ -71,6 +72,16 @@ def _has_no_region(node: torch.fx.Node) -> bool:
     return not is_region or auto_functionalized.is_writing(node)
 
 
-def _fits(tensors: Sequence[torch.Tensor]) -> bool:
+def _fits(tensors: Sequence[torch.Tensor], watch: bool | str) -> bool:
+    """Whether there is memory for what is kept of these weights. Says so if there is
+    not and the user wants them always watched."""
     total = sum(t.element_size() * math.prod(t.shape) for t in tensors)
-    return total <= PART * memory.available()
+    free = memory.available()
+    fits = total <= PARTS.get(watch, 0) * free
+    if not fits and watch == "always":
+        say(
+            f"the weights of a graph take {total // memory.MIB} MiB, and"
+            f" {free // memory.MIB} MiB are available: each call packs its weights anew."
+            " Free memory for a second copy of them"
+        )
+    return fits

@@ -214,11 +214,20 @@ def test_operators_of_users_call_no_program_where_weights_are_always_watched(
         check(compiled(x), module(x))
 
 
-def test_weights_that_would_not_fit_are_not_watched(compile_kept, monkeypatch):
-    monkeypatch.setattr(anabranch.memory, "available", lambda: 2000)
-    module, x = mlp(), torch.randn(20, 9)
-    compiled, watched = compile_kept(module, x)
-    assert not watched
+@pytest.mark.parametrize(
+    ("watch", "available", "fits"),
+    [(True, 4200, True), (True, 3600, False), ("always", 1400, True)]
+    + [("always", 1200, False)],
+)
+def test_weights_that_would_not_fit_are_not_watched(
+    watch, available, fits, compile_kept, monkeypatch, capfd
+):
+    monkeypatch.setattr(anabranch.memory, "available", lambda: available)
+    module, x = mlp(), torch.randn(20, 9)  # weights of 980 bytes
+    compiled, watched = compile_kept(module, x, watch=watch)
+    assert bool(watched) == fits
+    told = "each call packs its weights anew" in capfd.readouterr().err
+    assert told == (watch == "always" and not fits)
     with torch.no_grad():
         check(compiled(x), module(x))
 
