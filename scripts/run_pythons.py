@@ -28,7 +28,7 @@ TESTS = (
     *("test/python/capture/test_capture.py", "test/python/capture/test_freeze.py"),
 )
 # What pyproject.toml has, without the sources of the package.
-PATHS = "test/repo test/repo/wheel test/python/support test/python/saved"
+PATHS = "test/repo test/repo/wheel test/python/support test/python/example_models"
 
 
 @dataclass(frozen=True)
