@@ -316,3 +316,15 @@ function(anabranch_python_module)
   include(AnabranchPython)
   anabranch_add_extension(${sources})
 endfunction()
+
+# The code of transforms is compiled once for each width of vectors, and chosen when the
+# program runs. Sums of products are rounded once where the processor can.
+function(anabranch_fft_vectors)
+  set(base -O3 -ffp-contract=fast)
+  set_source_files_properties(src/fft/Lanes16.cpp PROPERTIES COMPILE_OPTIONS "${base}")
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    set_source_files_properties(src/fft/Lanes32.cpp PROPERTIES COMPILE_OPTIONS "${base};-mavx2;-mfma")
+    set_source_files_properties(src/fft/Lanes64.cpp PROPERTIES
+      COMPILE_OPTIONS "${base};-mavx512f;-mfma;-mprefer-vector-width=512")
+  endif()
+endfunction()

@@ -14,7 +14,9 @@
  *   void NAME_footprint(const int64_t *sizes, int64_t tile,
  *                   anabranch_strided_region *regions);
  *
- * and, for a program with computed sizes, one `anabranch_sizes` function.
+ * and, for a program with computed sizes, one `anabranch_sizes` function. A
+ * library with Fourier transforms exports the variable `anabranch_fft` of type
+ * anabranch_fft_fn, which the runtime sets when it loads the library.
  */
 #ifndef ANABRANCH_KERNELABI_H
 #define ANABRANCH_KERNELABI_H
@@ -27,7 +29,7 @@ extern "C" {
 
 /* Raise it whenever the meaning of anything in this header changes. A package
  * states the version that it was built for. The runtime refuses another one. */
-#define ANABRANCH_KERNEL_ABI_VERSION 5
+#define ANABRANCH_KERNEL_ABI_VERSION 6
 
 /* Every buffer that the runtime allocates, and the scratch memory, starts at a
  * multiple of this many bytes. Caller-owned tensors only have their natural
@@ -95,6 +97,44 @@ typedef void (*anabranch_kernel_footprint_fn)(
 /* Fills slots[n..] of the program's size table from slots[0..n), the sizes read
  * from the inputs. */
 typedef void (*anabranch_sizes_fn)(int64_t *slots);
+
+enum anabranch_fft_kind {
+  ANABRANCH_FFT_COMPLEX = 0,
+  /* Real rows to the first length / 2 + 1 elements of their transforms, and
+   * such halves to the real rows of which they are the transforms. */
+  ANABRANCH_FFT_REAL_TO_HALF = 1,
+  ANABRANCH_FFT_HALF_TO_REAL = 2
+};
+
+/* What the results are divided by: nothing, the root of the length, or the
+ * length. */
+enum anabranch_fft_norm {
+  ANABRANCH_FFT_NO_NORM = 0,
+  ANABRANCH_FFT_BY_ROOT_OF_LENGTH = 1,
+  ANABRANCH_FFT_BY_LENGTH = 2
+};
+
+/* Transforms of rows that a kernel has gathered. Planes and `work` start at
+ * multiples of ANABRANCH_BUFFER_ALIGNMENT. The pitches, and the number of rows,
+ * are such multiples in bytes: rows and elements that fill them up are read and
+ * written without meaning. */
+typedef struct anabranch_fft_job {
+  int64_t kind, norm;
+  int64_t inverse;       /* of complex rows; half to real is always inverse */
+  int64_t element_bytes; /* 4: f32, 8: f64 */
+  int64_t length, rows;
+  int64_t across; /* neighbours in a row are a pitch apart, and rows side
+                     by side; else rows are a pitch apart */
+  int64_t from_pitch, to_pitch; /* in elements */
+  const void *from[2]; /* real parts, imaginary parts; second null if real */
+  void *to[2];
+  void *work; /* ANABRANCH_FFT_WORK_BYTES(length) of memory */
+} anabranch_fft_job;
+
+/* Enough for any length. */
+#define ANABRANCH_FFT_WORK_BYTES(length) (256 * (4 * (length) + 8))
+
+typedef void (*anabranch_fft_fn)(const anabranch_fft_job *job);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
 
 #include "runtime/load/LoadedPackage.h"
 
+#include "fft/Fft.h"
 #include "machine/host/MemoryRoom.h"
 #include "runtime/device/Devices.h"
 
@@ -76,6 +77,8 @@ Status LoadedPackage::loadKernels() {
   if (!loaded)
     return loaded.takeStatus();
   library = std::move(*loaded);
+  if (void *variable = library->symbol("anabranch_fft"))
+    *static_cast<anabranch_fft_fn *>(variable) = fft::transform;
   return {};
 }
 
