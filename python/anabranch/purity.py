@@ -14,7 +14,12 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 # Namespaces whose schemas tell every effect of an operator.
 NAMESPACES = ("aten", "prims")
 # Single operators of other namespaces, for which the same holds.
-PURE = {"anabranch::dequantized"}
+PURE = {
+    "anabranch::dequantized",
+    "anabranch::fft_complex",
+    "anabranch::fft_half_to_real",
+    "anabranch::fft_real_to_half",
+}
 
 # Operators that write only what their subgraphs write.
 _RUN_SUBGRAPHS = (
@@ -107,6 +112,11 @@ def is_pure(graph: torch.fx.GraphModule) -> bool:
 def _is_pure(target: OpOverload | HigherOrderOperator) -> bool:
     return (
         isinstance(target, OpOverload)
-        and (target.namespace in NAMESPACES or target._schema.name in PURE)
+        and tells_effects(target)
         and not target._schema.is_mutable
     )
+
+
+def tells_effects(target: OpOverload) -> bool:
+    """Whether the operator's schema tells every effect that it has."""
+    return target.namespace in NAMESPACES or target._schema.name in PURE

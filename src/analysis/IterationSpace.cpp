@@ -3,6 +3,7 @@
 
 #include "analysis/IterationSpace.h"
 
+#include "ir/Anabranch.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -173,6 +174,8 @@ struct ReadTracer {
       return trace(collapse.getSrc(), throughCollapse(collapse, dims));
     if (auto cast = dyn_cast<tensor::CastOp>(op))
       return trace(cast.getSource(), std::move(dims));
+    if (auto same = dyn_cast<ir::ReinterpretOp>(op))
+      return traceAnywhere(same.getSource());
     if (auto insert = dyn_cast<tensor::InsertSliceOp>(op))
       return traceInsert(insert, dims);
     if (auto generic = dyn_cast<linalg::GenericOp>(op))

@@ -217,6 +217,37 @@ LogicalResult ExpectOp::verify() {
   return success();
 }
 
+LogicalResult ReinterpretOp::verify() {
+  auto numbers = cast<RankedTensorType>(getSource().getType());
+  auto pairs = cast<RankedTensorType>(getResult().getType());
+  if (!isa<ComplexType>(numbers.getElementType()))
+    std::swap(numbers, pairs);
+  auto complex = dyn_cast<ComplexType>(numbers.getElementType());
+  if (!complex || complex.getElementType() != pairs.getElementType() ||
+      pairs.getRank() != numbers.getRank() + 1 ||
+      pairs.getShape().drop_back() != numbers.getShape() ||
+      pairs.getShape().back() != 2)
+    return emitOpError("takes complex numbers to their parts, or back");
+  return success();
+}
+
+LogicalResult FftOp::verify() {
+  auto real = cast<RankedTensorType>(getReal().getType());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (getToReal() && !getImaginary())
+    return emitOpError("makes a real tensor of a real one");
+  if (result.getRank() != real.getRank() + (getToReal() ? 0 : 1))
+    return emitOpError("must return a tensor of both parts, or a real one");
+  if (int64_t(getDimension()) >= real.getRank())
+    return emitOpError("has no dimension ") << getDimension();
+  Type element = real.getElementType();
+  if (!element.isF32() && !element.isF64())
+    return emitOpError("transforms f32 and f64 only");
+  if (getImaginary() && getImaginary().getType() != real)
+    return emitOpError("has parts of different types");
+  return success();
+}
+
 LogicalResult ScatterOp::verify() {
   if (getInit().getType() != getResult().getType())
     return emitOpError("must return the type of its init");

@@ -193,6 +193,51 @@ def Anabranch_AttentionOp : Anabranch_Op<"attention", [Pure, AttrSizedOperandSeg
   }];
 }
 
+def Anabranch_FftOp : Anabranch_Op<"fft", [Pure, AttrSizedOperandSegments]> {
+  let summary = "discrete Fourier transform along one dimension";
+  let description = [{
+    The parts of complex numbers are two tensors of f32 or f64. A complex result
+    is one tensor: its first dimension is two, for the real and the imaginary
+    parts. Without `imaginary` the operand is real, and the result is the first
+    n / 2 + 1 elements of its transform. With `toReal` the operand is such a
+    half, and the result the real tensor whose transform it begins.
+
+    `inverse` transforms have the other sign; those to real ones always have.
+    `norm` is an anabranch_fft_norm (KernelABI.h). `resultDims` are the dynamic
+    dimensions of the result.
+
+    ```mlir
+    %z = anabranch.fft %x along 1 {norm = 0 : i64}
+           : (tensor<4x8xf32>) -> tensor<2x4x5xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$real, Optional<AnyRankedTensor>:$imaginary,
+                       Variadic<Index>:$resultDims, I64Attr:$dimension, I64Attr:$norm,
+                       UnitAttr:$inverse, UnitAttr:$toReal);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $real (`,` $imaginary^)? `along` $dimension (`dims` `(` $resultDims^ `)`)?
+    attr-dict `:` functional-type(operands, $result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Anabranch_ReinterpretOp : Anabranch_Op<"reinterpret", [Pure]> {
+  let summary = "complex numbers as pairs of real ones, or pairs as complex numbers";
+  let description = [{
+    The same bytes of a contiguous tensor. Pairs are along one more dimension,
+    the last. No kernel computes it: it is a reshape of a whole stored tensor.
+
+    ```mlir
+    %p = anabranch.reinterpret %z : tensor<4xcomplex<f32>> to tensor<4x2xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$source);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `to` type($result)";
+  let hasVerifier = 1;
+}
+
 def Anabranch_YieldOp : Anabranch_Op<"yield", [Pure, ReturnLike, Terminator]> {
   let summary = "ends a region of this dialect";
   let arguments = (ins Variadic<AnyType>:$operands);

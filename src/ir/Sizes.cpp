@@ -74,6 +74,10 @@ static OpFoldResult sizeFromProducer(OpBuilder &builder, Location loc,
   if (auto attention = dyn_cast<AttentionOp>(producer))
     return dynamicDim(attention->getResults(), attention.getResultDims(),
                       tensor, dim);
+  if (auto same = dyn_cast<ReinterpretOp>(producer))
+    return sizeOf(builder, loc, same.getSource(), dim);
+  if (auto fft = dyn_cast<FftOp>(producer))
+    return dynamicDim(fft->getResults(), fft.getResultDims(), tensor, dim);
   if (auto empty = dyn_cast<tensor::EmptyOp>(producer))
     return empty.getMixedSizes()[dim];
   if (auto expand = dyn_cast<tensor::ExpandShapeOp>(producer))

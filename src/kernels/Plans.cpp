@@ -5,6 +5,7 @@
 
 #include "ir/Explain.h"
 #include "kernels/attention/AttentionKernel.h"
+#include "kernels/fft/FftKernel.h"
 #include "kernels/gemm/ProductPlans.h"
 #include "kernels/loops/LoopKernel.h"
 #include "kernels/quantized/QuantizedKernel.h"
@@ -21,7 +22,7 @@ namespace kernels {
 ArrayRef<PlanRow> planRows() {
   static const PlanRow rows[] = {quantizedRow, tileBlocksRow,   rowDotsRow,
                                  rowSumsRow,   vectorBlocksRow, attentionRow,
-                                 loopsRow};
+                                 fftRow,       loopsRow};
   return rows;
 }
 

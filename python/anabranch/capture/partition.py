@@ -360,7 +360,7 @@ def _is_pure(node: Node) -> bool:
     target: Any = node.target
     return (
         isinstance(target, OpOverload)
-        and target.namespace in purity.NAMESPACES
+        and purity.tells_effects(target)
         and not target._schema.is_mutable
         and torch.Tag.nondeterministic_seeded not in target.tags
     )

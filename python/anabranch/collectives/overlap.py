@@ -189,7 +189,7 @@ def _has_effect(node: Node) -> bool:
     if not isinstance(target, OpOverload) or is_wait(target):
         return False
     return (
-        target.namespace not in purity.NAMESPACES
+        not purity.tells_effects(target)
         or target._schema.is_mutable
         or not target._schema.returns
         or torch.Tag.nondeterministic_seeded in target.tags

@@ -16,6 +16,7 @@ from torch.fx.traceback import preserve_node_meta
 from torch.utils._pytree import tree_leaves
 
 from .. import _C
+from ..capture.complex_parts.rewrite import rewrite
 from ..capture.recurrent.tracing import taken_in
 from ..collectives.operators import is_own_name
 from ..config import Config, resolve
@@ -86,6 +87,7 @@ def export(
         exported = read_exported(program, forward)
         for resolve_marks in scope.resolvers:
             resolve_marks(exported.module)
+        rewrite(exported.module)
         described = GraphReader(
             exported.module,
             name,

@@ -307,7 +307,7 @@ class GraphReader:
         if (
             torch.Tag.nondeterministic_seeded in target.tags
             or not target._schema.returns
-            or target.namespace not in purity.NAMESPACES
+            or not purity.tells_effects(target)
         ):
             entry["ordered"] = True
         if is_pass(node):

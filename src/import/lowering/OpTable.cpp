@@ -34,6 +34,8 @@ const OpTable &OpTable::get() {
     registerPooling(all);
     registerTopK(all);
     registerSort(all);
+    registerComplexViews(all);
+    registerFourier(all);
     return all;
   }();
   return table;
@@ -61,8 +63,9 @@ void OpTable::addWhole(llvm::StringRef name, LoweringFn lower,
 
 static llvm::json::Array namesOf(DTypeSet dtypes) {
   static constexpr std::pair<DTypeSet, const char *> all[] = {
-      {Bool, "bool"}, {U8, "u8"},   {I8, "i8"},     {I16, "i16"}, {I32, "i32"},
-      {I64, "i64"},   {F16, "f16"}, {BF16, "bf16"}, {F32, "f32"}, {F64, "f64"},
+      {Bool, "bool"}, {U8, "u8"},   {I8, "i8"},   {I16, "i16"},
+      {I32, "i32"},   {I64, "i64"}, {F16, "f16"}, {BF16, "bf16"},
+      {F32, "f32"},   {F64, "f64"}, {C64, "c64"}, {C128, "c128"},
   };
   llvm::json::Array names;
   for (auto [dtype, name] : all)

@@ -85,6 +85,8 @@ void registerConvolution(OpTable &table);
 void registerPooling(OpTable &table);
 void registerTopK(OpTable &table);
 void registerSort(OpTable &table);
+void registerComplexViews(OpTable &table);
+void registerFourier(OpTable &table);
 
 } // namespace importer
 } // namespace anabranch

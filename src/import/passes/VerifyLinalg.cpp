@@ -25,7 +25,7 @@ static bool isLinalgLevel(Operation *op) {
              tensor::InsertSliceOp, tensor::ExpandShapeOp,
              tensor::CollapseShapeOp, ir::AtenOp, ir::ByteDotOp, ir::CheckOp,
              ir::ExpectOp, ir::FenceOp, ir::ScatterOp, ir::ScanOp,
-             ir::AttentionOp, ir::YieldOp>(op);
+             ir::AttentionOp, ir::FftOp, ir::ReinterpretOp, ir::YieldOp>(op);
 }
 
 namespace {

@@ -42,6 +42,10 @@ DTypeSet setOf(DType dtype) {
     return F32;
   if (type.isF64())
     return F64;
+  if (auto complex = dyn_cast<ComplexType>(type))
+    return complex.getElementType().isF32()   ? C64
+           : complex.getElementType().isF64() ? C128
+                                              : 0;
   if (!type.isSignlessInteger())
     return 0;
   switch (type.getIntOrFloatBitWidth()) {
@@ -82,6 +86,10 @@ llvm::StringRef nameOf(DType dtype) {
     return "f32";
   case F64:
     return "f64";
+  case C64:
+    return "c64";
+  case C128:
+    return "c128";
   default:
     return "?";
   }

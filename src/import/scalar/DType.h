@@ -41,7 +41,7 @@ struct DType {
   bool operator!=(const DType &other) const { return !(*this == other); }
 };
 
-/// Sets of the ten dtypes that lowerings know, for the operator table.
+/// Sets of the dtypes that lowerings know, for the operator table.
 using DTypeSet = uint32_t;
 enum : DTypeSet {
   Bool = 1 << 0,
@@ -58,10 +58,13 @@ enum : DTypeSet {
   Floats = F16 | BF16 | F32 | F64,
   Numbers = Ints | Floats,
   AllDTypes = Bool | Numbers,
+  /// For operators that take complex numbers as pairs of real ones.
+  C64 = F64 << 1,
+  C128 = F64 << 2,
 };
 
 /// The one-element set of this dtype. Empty for a dtype that no lowering takes
-/// (f8, complex, wide unsigned integers).
+/// (f8, complex32, wide unsigned integers).
 DTypeSet setOf(DType dtype);
 
 /// The name in the graph description ("f32", "u8", "bool"), or "?".

@@ -542,8 +542,8 @@ std::optional<Contraction> Contraction::find(func::FuncOp source,
                                              std::string &why) {
   linalg::GenericOp product;
   for (Operation &op : source.front()) {
-    if (isa<ir::ScatterOp, ir::ScanOp, ir::AttentionOp>(op)) {
-      why = "it has a scatter, a scan or an attention";
+    if (isa<ir::ScatterOp, ir::ScanOp, ir::AttentionOp, ir::FftOp>(op)) {
+      why = "it has a scatter, a scan, an attention or a transform";
       return std::nullopt;
     }
     auto generic = dyn_cast<linalg::GenericOp>(op);

@@ -155,6 +155,9 @@ Value KernelFunction::dim(Value tensor, int64_t dimension) {
   if (auto attention = dyn_cast<ir::AttentionOp>(op))
     return size(OpFoldResult(
         attention.getResultDims()[type.getDynamicDimIndex(dimension)]));
+  if (auto fft = dyn_cast<ir::FftOp>(op))
+    return size(
+        OpFoldResult(fft.getResultDims()[type.getDynamicDimIndex(dimension)]));
   fail(op->getLoc(), "size of the result of " + op->getName().getStringRef() +
                          " is not known");
   return lanes.index(1);

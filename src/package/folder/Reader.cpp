@@ -179,9 +179,25 @@ uint64_t elementCount(const std::vector<int64_t> &shape) {
   return count;
 }
 
+/// The dtype of the parts of a complex dtype; of another one itself.
+anabranch::DType partOf(anabranch::DType dtype) {
+  if (dtype == anabranch::DType::C64)
+    return anabranch::DType::F32;
+  return dtype == anabranch::DType::C128 ? anabranch::DType::F64 : dtype;
+}
+
+/// Whether tensors of these dtypes and shapes have equal numbers of equal
+/// parts.
+bool sameParts(anabranch::DType a, const std::vector<int64_t> &aShape,
+               anabranch::DType b, const std::vector<int64_t> &bShape) {
+  return partOf(a) == partOf(b) && itemSize(a) * elementCount(aShape) ==
+                                       itemSize(b) * elementCount(bShape);
+}
+
 /// Checks that the package has the constants that calls read, and that
 /// `initialize` reads if it must run, with the types that the program expects.
-/// A buffer may have another shape than its constant: a reshape is no kernel.
+/// A buffer may have another shape than its constant, or the parts of complex
+/// numbers as elements: neither a reshape nor that is a kernel.
 Status checkConstants(const ProgramT &program, const Safetensors &constants,
                       bool prepared) {
   std::vector<bool> read = readByCalls(program);
@@ -196,9 +212,9 @@ Status checkConstants(const ProgramT &program, const Safetensors &constants,
     std::vector<int64_t> shape;
     for (const Size &size : buffer.shape)
       shape.push_back(size.value());
-    if (tensor->dtype != dtype ||
-        (!sameShape(buffer.shape, tensor->shape) &&
-         elementCount(shape) != elementCount(tensor->shape)))
+    bool isSame =
+        tensor->dtype == dtype && sameShape(buffer.shape, tensor->shape);
+    if (!isSame && !sameParts(tensor->dtype, tensor->shape, dtype, shape))
       return refuse("constant '" + buffer.name +
                     "' is not what the program expects");
   }

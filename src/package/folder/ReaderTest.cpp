@@ -315,6 +315,16 @@ TEST_F(Reader, RefusesMissingPieces) {
   contents.constants = {{"w", anabranch::DType::F32, {4}, weight.data()}};
   write();
   EXPECT_REASON("constant 'w' is not what the program expects");
+  contents.constants = {{"w", anabranch::DType::C64, {4}, weight.data()}};
+  write();
+  EXPECT_REASON("constant 'w' is not what the program expects");
+}
+
+TEST_F(Reader, TakesPairsOfComplexConstants) {
+  contents.constants = {{"w", anabranch::DType::C64, {8}, weight.data()}};
+  write();
+  auto package = readPackage(path);
+  EXPECT_TRUE(package.ok()) << package.status().message();
 }
 
 TEST_F(Reader, WithoutHashesOnlyItsWriterOpensIt) {

@@ -13,6 +13,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 using namespace mlir;
@@ -205,6 +206,8 @@ private:
           .times(Sum::number(analysis::flopsOf(scatter.getBody())));
     if (auto attention = dyn_cast<ir::AttentionOp>(op))
       return flopsOf(attention);
+    if (auto fft = dyn_cast<ir::FftOp>(op))
+      return flopsOf(fft);
     return {};
   }
 
@@ -222,6 +225,20 @@ private:
         cast<RankedTensorType>(op.getValue().getType()).getRank() - 1;
     each.add(sizeOf(op.getValue(), last), 2);
     return rows.times(sizeOf(op.getValue(), last - 1)).times(each);
+  }
+
+  /// The usual count, five operations for each element and each halving of the
+  /// length. A symbolic length counts as the typical one.
+  Sum flopsOf(ir::FftOp op) {
+    bool toReal = op.getToReal();
+    Value longest = toReal ? op.getResult() : op.getReal();
+    int64_t length =
+        cast<RankedTensorType>(longest.getType()).getDimSize(op.getDimension());
+    if (ShapedType::isDynamic(length))
+      length = ir::typicalSize;
+    double each = 5 * std::log2(double(std::max<int64_t>(length, 2)));
+    bool isHalf = toReal || !op.getImaginary();
+    return elements(longest).times(Sum::number(isHalf ? each / 2 : each));
   }
 
   //===--- bytes ----------------------------------------------------------===//

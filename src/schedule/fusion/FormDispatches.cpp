@@ -37,6 +37,8 @@ StringRef kindName(OpKind kind) {
     return "scatter";
   case OpKind::Scan:
     return "scan";
+  case OpKind::Fft:
+    return "fft";
   default:
     return "loops";
   }

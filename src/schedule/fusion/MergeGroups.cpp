@@ -401,7 +401,8 @@ bool Merge::checkPrologue() {
   if (llvm::any_of(a.nodes,
                    [&](int index) { return isStored(grouping.nodes[index]); }))
     return refuse("the operand is needed elsewhere too");
-  if (b.kind == OpKind::Scatter || b.kind == OpKind::Scan)
+  if (b.kind == OpKind::Scatter || b.kind == OpKind::Scan ||
+      b.kind == OpKind::Fft)
     return true;
   if (!a.constant && llvm::any_of(b.nodes, [&](int index) {
         return readsWindows(grouping.nodes[index].op);

@@ -25,7 +25,8 @@ namespace schedule {
 //===----------------------------------------------------------------------===//
 
 bool isReshape(Operation *op) {
-  return isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op);
+  return isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp,
+                         ir::ReinterpretOp>(op);
 }
 
 Value lookThroughReshapes(Value value) {
@@ -177,11 +178,12 @@ OpKind classify(Operation *op) {
       .Case(classifyGeneric)
       .Case<tensor::ExpandShapeOp, tensor::CollapseShapeOp,
             tensor::ExtractSliceOp, tensor::CastOp, tensor::EmptyOp,
-            linalg::FillOp>(always<OpKind::Cloned>)
+            linalg::FillOp, ir::ReinterpretOp>(always<OpKind::Cloned>)
       .Case<tensor::InsertSliceOp>(always<OpKind::Insert>)
       .Case<ir::AttentionOp>(always<OpKind::Attention>)
       .Case<ir::ScatterOp>(always<OpKind::Scatter>)
       .Case<ir::ScanOp>(always<OpKind::Scan>)
+      .Case<ir::FftOp>(always<OpKind::Fft>)
       .Case<ir::AtenOp>(always<OpKind::Fallback>)
       .Case<ir::FenceOp>(always<OpKind::Fence>)
       .Default(classifyOther);

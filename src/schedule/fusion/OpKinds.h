@@ -24,6 +24,7 @@ enum class OpKind {
   Attention,
   Scatter,
   Scan,
+  Fft,
   Fallback, // a call of PyTorch
   Fence,    // a point in the order of a stream
   Return
@@ -45,8 +46,9 @@ bool isWideningOfBytes(mlir::Operation *op);
 /// reads each point of the image several times.
 bool readsWindows(mlir::Operation *op);
 
-/// True for tensor.expand_shape and tensor.collapse_shape. On a contiguous
-/// source they are the same bytes under another shape.
+/// True for tensor.expand_shape, tensor.collapse_shape and
+/// anabranch.reinterpret. On a contiguous source they are the same bytes under
+/// another type.
 bool isReshape(mlir::Operation *op);
 
 /// Returns the value from which reshapes make this one. Both have the same

@@ -172,13 +172,16 @@ Value BufferTable::create(const Memory &memory, Location loc, StringRef dtype,
 
 StringRef BufferTable::dtypeOf(Value value) {
   Value bytes = lookThroughReshapes(value);
+  Type element = getElementTypeOrSelf(value.getType());
+  if (element != getElementTypeOrSelf(bytes.getType()))
+    return dtypeName(element);
   if (bytes.getDefiningOp<ir::AtenOp>())
     return dtypeOfCall(cast<OpResult>(bytes));
   if (auto argument = dyn_cast<BlockArgument>(bytes))
     if (auto type = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
                                                       "anabranch.dtype"))
       return type.getValue();
-  return dtypeName(getElementTypeOrSelf(value.getType()));
+  return dtypeName(element);
 }
 
 Value BufferTable::ofInput(unsigned argument) {

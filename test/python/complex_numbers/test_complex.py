@@ -8,48 +8,7 @@ import random
 import pytest
 import torch
 from checking import compiled
-
-import anabranch
-
-
-def rand(*shape: int, dtype: torch.dtype = torch.complex64) -> torch.Tensor:
-    return torch.randn(*shape, dtype=dtype)
-
-
-def wide(value):
-    if isinstance(value, torch.Tensor) and value.is_complex():
-        return value.to(torch.complex128)
-    if isinstance(value, torch.Tensor) and value.is_floating_point():
-        return value.double()
-    return value
-
-
-def listed(results):
-    return list(results) if isinstance(results, list | tuple) else [results]
-
-
-def check(function, *arguments, **how) -> None:
-    """Compares dtypes, shapes, strides and values: an error is at most twice that of
-    eager, or a few roundings of the largest element."""
-    program = compiled(function, **how)
-    found, eager = listed(program(*arguments)), listed(function(*arguments))
-    exact = listed(function(*map(wide, arguments)))
-    assert len(found) == len(eager)
-    for mine, theirs, right in zip(found, eager, exact):
-        assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
-        assert mine.stride() == theirs.stride() or mine.numel() <= 1
-        if not (theirs.is_floating_point() or theirs.is_complex()):
-            assert torch.equal(mine, theirs)
-            continue
-        part = torch.finfo(theirs.dtype).eps
-        size = float(right.abs().max()) if right.numel() else 0.0
-        limit = 2 * (theirs - right).abs() + 8 * part * size
-        assert bool(((mine - right).abs() <= limit).all())
-
-
-def calls_of_pytorch() -> dict[str, int]:
-    return {row["op"]: row["calls"] for row in anabranch.last_report()["fallbacks"]}
-
+from complex_check import calls_of_pytorch, check, rand
 
 ELEMENTS = {
     "add": lambda x, y: (x + y, x + 1j, 2.0 + x, torch.add(x, y, alpha=3)),

@@ -20,6 +20,8 @@ DTYPES = {
     "i8": torch.int8,
     "u8": torch.uint8,
     "bool": torch.bool,
+    "c64": torch.complex64,
+    "c128": torch.complex128,
 }
 TABLE = json.loads(_C.operator_table())
 

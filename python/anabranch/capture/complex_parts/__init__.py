@@ -6,4 +6,5 @@ values      a complex value as its parts, and the table of rules
 arithmetic  rules of operators that compute element by element
 products    rules of matrix products
 moves       rules of operators that move, choose, add up or make elements
+transforms  rules of Fourier transforms, and the operators that they are made of
 """

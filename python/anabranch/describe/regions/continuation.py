@@ -290,7 +290,7 @@ def _writes_input(node: Node) -> bool:
 def _is_pure(node: Node) -> bool:
     target: Any = node.target
     return not isinstance(target, torch._ops.OpOverload) or (
-        target.namespace in purity.NAMESPACES
+        purity.tells_effects(target)
         and torch.Tag.nondeterministic_seeded not in target.tags
     )
 
