@@ -25,6 +25,7 @@ ELSEWHERE = {
     "npu_format_cast",
     "npu_format_cast_",
     "_npu_paged_attention_get_workspace",
+    "_npu_paged_attention_v2_get_workspace",
     "npu_matmul_all_to_all",
     "npu_mm_all_reduce_base",
     "npu_mm_reduce_scatter_base",

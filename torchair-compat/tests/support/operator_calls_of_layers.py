@@ -68,4 +68,55 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
         "kv_input_layout": "BNSD",
         "scale_value": 0.5,
     },
+    "npu_ring_attention_update": {
+        "prev_attn_out": R(3, 2, 8),
+        "cur_attn_out": R(3, 2, 8),
+        **{
+            f"{which}_softmax_{what}": torch.rand(2, 2, 3, 1).expand(2, 2, 3, 8) + 0.1
+            for which in ("prev", "cur")
+            for what in ("max", "sum")
+        },
+    },
+    "npu_moe_gating_top_k_softmax_v2": {"x": R(3, 8), "k": 2},
+    "npu_gather_sparse_index": {"input": R(5, 3), "index": torch.tensor([[4, 0]])},
+    "npu_attn_softmax_": {"self": R(3, 5)},
+    "npu_masked_softmax_with_rel_pos_bias": {
+        "x": R(4, 3, 5, 5),
+        "atten_mask": R(2, 5, 5),
+        "relative_pos_bias": R(3, 5, 5),
+    },
+    **{
+        name: {
+            "self": R(3, 8),
+            "x": R(3, 6),
+            "weight_b": R(2, 2, 8, 4),
+            "weight_a": R(2, 2, 4, 6),
+            "indices": torch.tensor([1, 0, 1]),
+            "scale": 0.5,
+        }
+        for name in ("npu_batch_gather_matmul", "npu_batch_gather_matmul_")
+    },
+    "npu_paged_cache_load": {
+        "key_cache": R(4, 2, 1, 8),
+        "value_cache": R(4, 2, 1, 6),
+        "block_table": torch.tensor([[3, 0], [1, 2]], dtype=torch.int32),
+        "context_lens": torch.tensor([3, 2], dtype=torch.int32),
+    },
+    "_npu_paged_attention_v2": {
+        "query": R(2, 2, 8).half(),
+        "key_cache": R(4, 16, 1, 8).half(),
+        "value_cache": R(4, 16, 1, 6).half(),
+        "block_table": torch.tensor([[3, 0], [1, 2]], dtype=torch.int32),
+        "context_lens": [20, 9],
+        "num_heads": 2,
+        "num_kv_heads": 1,
+        "mask": R(2, 1, 32).half(),
+        "mask_type": 2,
+    },
+    "_npu_quantize_per_tensor": {
+        "x": R(2, 3, 4),
+        "scale": torch.rand(3, 4) / 9 + 0.01,
+        "zero_point": torch.randint(-5, 5, (4,), dtype=torch.int8),
+        "y": torch.zeros(2, 3, 4, dtype=torch.int8),
+    },
 }

@@ -16,11 +16,13 @@ from .attention.fused_infer import (
 )
 from .attention.fusion import npu_fusion_attention, npu_fusion_attention_v3
 from .attention.fusion_v2 import npu_fusion_attention_v2
-from .attention.update import npu_attention_update
+from .attention.update import npu_attention_update, npu_ring_attention_update
 from .boost import (
     attention,  # noqa: F401
     caches,  # noqa: F401
+    pages,  # noqa: F401
     products,  # noqa: F401
+    quantise,  # noqa: F401
     ring,  # noqa: F401
 )
 from .caches.paged import npu_scatter_pa_kv_cache
@@ -60,6 +62,11 @@ from .memory.formats import (
     npu_format_cast_,
 )
 from .memory.indexing import npu_indexing
+from .memory.rows import (
+    npu_attn_softmax_,
+    npu_gather_sparse_index,
+    npu_masked_softmax_with_rel_pos_bias,
+)
 from .norms.dynamic_norms import (
     npu_add_rms_norm_dynamic_mx_quant,
     npu_add_rms_norm_dynamic_quant,
@@ -93,6 +100,7 @@ from .positions.rotary import (
 from .positions.tables import npu_mrope
 from .products.ffn import npu_ffn
 from .products.fused_matmul import npu_fused_matmul
+from .products.gathered import npu_batch_gather_matmul, npu_batch_gather_matmul_
 from .products.grouped_matmul import npu_grouped_matmul
 from .products.grouped_quant import (
     npu_grouped_matmul_finalize_routing,
@@ -151,6 +159,7 @@ from .routing.dispatch_v2 import (
 from .routing.experts import (
     npu_moe_finalize_routing,
     npu_moe_gating_top_k_softmax,
+    npu_moe_gating_top_k_softmax_v2,
     npu_moe_init_routing,
 )
 from .routing.init_group_quant import npu_moe_init_routing_group_quant
@@ -187,6 +196,9 @@ __all__ = [
     "npu_anti_quant",
     "npu_apply_rotary_pos_emb",
     "npu_attention_update",
+    "npu_attn_softmax_",
+    "npu_batch_gather_matmul",
+    "npu_batch_gather_matmul_",
     "npu_block_sparse_attention",
     "npu_chunk_gated_delta_rule",
     "npu_clipped_swiglu",
@@ -217,6 +229,7 @@ __all__ = [
     "npu_gather_pa_kv_cache",
     "npu_gather_pa_kv_cache_functional",
     "npu_gather_selection_kv_cache",
+    "npu_gather_sparse_index",
     "npu_geglu",
     "npu_gelu",
     "npu_gelu_mul",
@@ -241,6 +254,7 @@ __all__ = [
     "npu_kv_rmsnorm_rope_cache_v2_functional",
     "npu_layer_norm_eval",
     "npu_lightning_indexer",
+    "npu_masked_softmax_with_rel_pos_bias",
     "npu_matmul_all_to_all",
     "npu_mhc_post",
     "npu_mhc_pre",
@@ -259,6 +273,7 @@ __all__ = [
     "npu_moe_finalize_routing",
     "npu_moe_gating_top_k",
     "npu_moe_gating_top_k_softmax",
+    "npu_moe_gating_top_k_softmax_v2",
     "npu_moe_init_routing",
     "npu_moe_init_routing_group_quant",
     "npu_moe_init_routing_v2",
@@ -278,6 +293,7 @@ __all__ = [
     "npu_recompute_w_u_fwd",
     "npu_recurrent_gated_delta_rule",
     "npu_recurrent_gated_delta_rule_functional",
+    "npu_ring_attention_update",
     "npu_rms_norm",
     "npu_rms_norm_dynamic_mx_quant",
     "npu_rms_norm_quant",

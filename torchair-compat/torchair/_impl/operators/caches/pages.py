@@ -47,7 +47,7 @@ def npu_gather_pa_kv_cache(
         ("key", key_cache, key),
         ("value", value_cache, value),
     ):
-        _gather(name, what, cache, rows, *given)
+        gather_pages(name, what, cache, rows, *given)
 
 
 @npu_operator
@@ -68,11 +68,11 @@ def npu_gather_pa_kv_cache_functional(
     given = block_tables, seq_lens, seq_offset, is_seq_lens_cumsum
     copies = key.clone(), value.clone()
     for what, cache, rows in zip(("key", "value"), (key_cache, value_cache), copies):
-        _gather(name, what, cache, rows, *given)
+        gather_pages(name, what, cache, rows, *given)
     return copies
 
 
-def _gather(
+def gather_pages(
     name: str,
     what: str,
     cache: Tensor,
@@ -82,6 +82,7 @@ def _gather(
     offset: Tensor | None,
     is_sums: bool,
 ) -> None:
+    """Writes the rows of sequences, out of their pages, into `rows`."""
     check_dtype(cache, name, f"{what}_cache", (rows.dtype,))
     check_dtype(table, name, "block_tables", INTEGERS)
     check_dtype(lens, name, "seq_lens", INTEGERS)

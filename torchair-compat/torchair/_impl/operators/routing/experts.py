@@ -31,20 +31,62 @@ def npu_moe_gating_top_k_softmax(
     or dtype.
     """
     name = "npu_moe_gating_top_k_softmax"
+    _check_gate(x, finished, k, name)
+    values, experts = torch.softmax(x.to(torch.float32), -1).topk(k, -1)
+    experts = _unfinished(experts, finished, x.shape[-1])
+    rows = x.shape[:-1].numel()
+    numbers = torch.arange(rows * k, dtype=torch.int32, device=x.device)
+    numbers = numbers.reshape(k, rows).t().reshape(experts.shape)
+    return values.to(x.dtype), experts, numbers.contiguous()
+
+
+@npu_operator
+def npu_moe_gating_top_k_softmax_v2(
+    x: Tensor,
+    *,
+    k: int = 1,
+    finished: Tensor | None = None,
+    renorm: int | None = 0,
+    output_softmax: bool | None = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """npu_moe_gating_top_k_softmax, which may take the k largest of x first.
+
+    renorm          0 takes the k largest of the softmax; 1 the softmax of the k largest
+    output_softmax  for renorm 0: returns the whole softmax in f32 too
+
+    Returns the values (..., k) in x's dtype, their experts (..., k) int32, and the softmax,
+    or an empty tensor. RuntimeError: another shape, dtype or option.
+    """
+    name = "npu_moe_gating_top_k_softmax_v2"
+    check(renorm in (None, 0, 1), name, f"renorm must be 0 or 1, got {renorm}")
+    _check_gate(x, finished, k, name)
+    wide = x.to(torch.float32)
+    whole = wide.new_empty(0)
+    if renorm == 1:
+        values, experts = wide.topk(k, -1)
+        values = torch.softmax(values, -1)
+    else:
+        probabilities = torch.softmax(wide, -1)
+        values, experts = probabilities.topk(k, -1)
+        whole = probabilities if output_softmax else whole
+    return values.to(x.dtype), _unfinished(experts, finished, x.shape[-1]), whole
+
+
+def _check_gate(x: Tensor, finished: Tensor | None, k: int, name: str) -> None:
     check_dtype(x, name, "x")
     check(x.dim() in (2, 3), name, f"x must have 2 or 3 dimensions, got {x.dim()}")
     check_dtype(finished, name, "finished", (torch.bool,))
     check_shape(finished, name, "finished", tuple(x.shape[:-1]))
     count = x.shape[-1]
     check(0 <= k <= min(count, 1024), name, f"k must be from 0 to {count}, got {k}")
-    values, experts = torch.softmax(x.to(torch.float32), -1).topk(k, -1)
+
+
+def _unfinished(experts: Tensor, finished: Tensor | None, count: int) -> Tensor:
+    """The experts in int32; rows that are finished have none, which is `count`."""
     experts = experts.to(torch.int32)
-    if finished is not None:
-        experts = torch.where(finished.unsqueeze(-1), count, experts)
-    rows = x.shape[:-1].numel()
-    numbers = torch.arange(rows * k, dtype=torch.int32, device=x.device)
-    numbers = numbers.reshape(k, rows).t().reshape(experts.shape)
-    return values.to(x.dtype), experts, numbers.contiguous()
+    if finished is None:
+        return experts
+    return torch.where(finished.unsqueeze(-1), count, experts)
 
 
 @npu_operator

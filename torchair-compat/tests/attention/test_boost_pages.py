@@ -1,0 +1,81 @@
+"""Pages of the transformer boost library against float64, and quantisation by tables."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import torch_npu
+
+TABLE = torch.tensor([[3, 0, 1], [1, 2, 0]], dtype=torch.int32)
+
+
+def sequence(cache: torch.Tensor, place: int, length: int, start: int = 0):
+    rows = cache[TABLE[place].long()].flatten(0, 1)
+    return rows[start : start + length]
+
+
+@pytest.mark.parametrize("cumsum", [False, True])
+def test_loaded_pages(cumsum) -> None:
+    keys, values = torch.randn(4, 2, 1, 8), torch.randn(4, 2, 1, 6)
+    lens = torch.tensor([0, 3, 5] if cumsum else [3, 2], dtype=torch.int32)
+    starts = torch.tensor([2, 0], dtype=torch.int32)
+    given = keys, values, TABLE, lens
+    found = torch_npu.atb.npu_paged_cache_load(*given, seq_starts=starts, cumsum=cumsum)
+    wanted = [
+        torch.cat([sequence(cache, 0, 3, 2), sequence(cache, 1, 2)])
+        for cache in (keys, values)
+    ]
+    out = [torch.zeros_like(one) for one in wanted]
+    torch_npu.atb.npu_paged_cache_load(
+        *given, seq_starts=starts, cumsum=cumsum, key=out[0], value=out[1]
+    )
+    for one, other, written in zip(found, wanted, out):
+        assert torch.equal(one, other) and torch.equal(written, other)
+
+
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_attention_with_a_bias(kind, biased) -> None:
+    torch.manual_seed(0)
+    query = torch.randn(2, 4, 8).to(kind)
+    keys, values = torch.randn(4, 16, 2, 8).to(kind), torch.randn(4, 16, 2, 6).to(kind)
+    lengths, mask = [40, 9], torch.randn(2, 4, 1, 40).to(kind)
+    options = {"mask": mask, "mask_type": 2} if biased else {}
+    out = torch.zeros(2, 4, 6, dtype=kind)
+    torch_npu.atb._npu_paged_attention_v2(
+        *(query, keys, TABLE, lengths),
+        value_cache=values,
+        num_heads=4,
+        num_kv_heads=2,
+        scale_value=0.3,
+        out=out,
+        **options,
+    )
+    for place, length in enumerate(lengths):
+        for head in range(4):
+            key = sequence(keys, place, length)[:, head // 2].double()
+            scores = key @ query[place, head].double() * 0.3
+            if biased:
+                scores = scores + mask[place, head, 0, :length].double()
+            rows = sequence(values, place, length)[:, head // 2].double()
+            wanted = torch.softmax(scores, 0) @ rows
+            torch.testing.assert_close(
+                out[place, head].double(), wanted, rtol=2e-2, atol=1e-2
+            )
+
+
+def test_quantised_by_tables() -> None:
+    torch.manual_seed(0)
+    x, scale = torch.randn(2, 3, 4).half(), torch.rand(3, 4).half() / 9 + 0.05
+    point = torch.randint(-5, 5, (4,), dtype=torch.int8)
+    for points in (point, point[:0]):
+        y = torch.zeros(2, 3, 4, dtype=torch.int8)
+        torch_npu._npu_quantize_per_tensor(x, scale, points, y)
+        exact = (x.double() / scale.double()).round()
+        wanted = (exact + (point if points.numel() else 0)).clamp(-128, 127)
+        assert torch.equal(y.double(), wanted)
+    with pytest.raises(RuntimeError, match="at most 8 dimensions, but got 9"):
+        torch_npu._npu_quantize_per_tensor(
+            x, scale.reshape((1,) * 7 + (3, 4)), point, y
+        )
