@@ -38,9 +38,9 @@ def along(dim: int):
     return function
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 12, 97, 240])
+@pytest.mark.parametrize("size", [1, 2, 3, 8, 12, 97, 240])
 def test_lengths(size) -> None:
-    dtype = torch.complex128 if size in (7, 12, 97) else torch.complex64
+    dtype = torch.complex128 if size in (3, 12, 97) else torch.complex64
     z = rand(5, size, dtype=dtype)
     if size > 1:
         check(along(1), z, z.real.clone())
@@ -56,7 +56,7 @@ def test_long_rows(size) -> None:
     check(lambda z: fft.ifft(z, dim=0), z.mT.contiguous())
 
 
-@pytest.mark.parametrize("shape", [(6, 5), (64, 33), (3, 8, 70), (20, 2, 3, 4)])
+@pytest.mark.parametrize("shape", [(64, 33), (7, 8, 70), (20, 2, 3, 4)])
 def test_dimensions(shape) -> None:
     """Rows that run across the last dimension, which is short or long."""
     z = rand(*shape)
@@ -78,12 +78,15 @@ SEVERAL = {
 }
 
 
-@pytest.mark.parametrize("norm", NORMS)
-def test_several_dimensions(norm) -> None:
+def test_several_dimensions_and_norms() -> None:
     z = rand(4, 5, 6)
 
     def function(z, x):
-        return [each(z, x, norm) + 0 for each in SEVERAL.values()]
+        results = []
+        for place, each in enumerate(SEVERAL.values()):
+            results.append(each(z, x, NORMS[place % 3]) + 0)
+            results.append(each(z, x, NORMS[(place + 1) % 3]) + 0)
+        return results
 
     check(function, z, z.real.clone())
     assert not set(calls_of_pytorch()) - {"aten.view_as_real", "aten.view_as_complex"}
@@ -186,6 +189,18 @@ def test_gradients() -> None:
     (found,) = torch.autograd.grad(compiled(function)(x), x)
     (wanted,) = torch.autograd.grad(function(x), x)
     torch.testing.assert_close(found, wanted)
+
+
+class Size(torch.nn.Module):
+    def forward(self, z):
+        return fft.fft(z).abs()
+
+
+def test_a_package_takes_contiguous_complex_inputs(tmp_path) -> None:
+    """The error has the user's line and the reason."""
+    why = r"aten.view_as_real at .*test_fourier.py:\d+: an input that is not contiguous"
+    with pytest.raises(anabranch.CompileError, match=why):
+        anabranch.export(Size().eval(), tmp_path / "size.anb", (rand(6, 5).mT,))
 
 
 def test_no_points() -> None:

@@ -191,6 +191,10 @@ class _Rewriter:
         if node not in self.parts:
             place = _after(node)
             pairs = self._add(place, node, aten.view_as_real.default, node)
+            if node.op == "placeholder" and node.users:
+                # An input has no line of the user's; its first reader has.
+                reader = next(iter(node.users)).meta
+                pairs.meta |= {k: v for k, v in reader.items() if k == "stack_trace"}
             dim = pairs.meta["val"].dim() - 1
             self.parts[node] = Complex(
                 self._add(place, node, aten.select.int, pairs, dim, 0),
