@@ -5,6 +5,7 @@ A folder of this wing needs no list of its own.
 
 definition     defines operators: @npu_operator
 schema         the schema of an operator, from the signature of its function
+result_forms   finds the forms of results once for equal layers
 checks         checks of arguments, and the texts of their errors
 element_types  the numbers by which operators name dtypes
 byte_views     keeps scales of float8_e8m0fnu bytes inside of a graph

@@ -17,6 +17,7 @@ from torch.jit._builtins import _register_builtin
 
 from ..device.tape import recorded_as_one, recorded_whole
 from .checks import check, check_shape, naming
+from .result_forms import remembering
 from .schema import reserved_arguments, schema_of, signature_of
 
 __all__ = [
@@ -72,7 +73,7 @@ def _composition(
     overload = packet.default
     checked = naming(_refusing(reserved, function, overload._schema), overload._schema)
     COMPOSITIONS[overload] = checked
-    recorded = recorded_as_one(overload, checked)
+    recorded = recorded_as_one(overload, remembering(checked, overload._schema))
     library.impl(name, recorded, "CompositeImplicitAutograd")
     return _described(function, packet)
 
@@ -150,7 +151,7 @@ def npu_attention(schema: str) -> Callable[[_F], _F]:
             COMPOSITIONS[overload] = checked
             _LIBRARY.impl(
                 overload.name().removeprefix("npu::"),
-                recorded_whole(overload, checked),
+                recorded_whole(overload, remembering(checked, overload._schema)),
                 "CompositeImplicitAutograd",
             )
         for_workspace = f"_{name}_get_max_workspace"

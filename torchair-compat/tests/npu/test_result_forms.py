@@ -1,0 +1,75 @@
+"""Equal layers ask an operator for the forms of its results once."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import torch_npu
+from pictures import compiled
+from torchair._impl.operators import result_forms
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """How often the parts of operators ran for forms alone."""
+    found: list[bool] = []
+    ask = result_forms._forms
+
+    def count(result, arguments):
+        found.append(True)
+        return ask(result, arguments)
+
+    monkeypatch.setattr(result_forms, "_forms", count)
+    return found
+
+
+def layers(count: int, width: int):
+    def run(x, gamma):
+        total = x
+        for _ in range(count):
+            y, _, total = torch_npu.npu_add_rms_norm_cast(total, x, gamma)[1:]
+            total = total + torch_npu.npu_swiglu(torch.cat([y, y], -1))
+        return total
+
+    return run, torch.randn(3, width), torch.randn(width)
+
+
+def test_layers_of_equal_forms(runs) -> None:
+    for width, asked in ((7, 2), (9, 2)):
+        function, x, gamma = layers(6, width)
+        runs.clear()
+        found = compiled(function)(x, gamma)
+        torch.testing.assert_close(found, function(x, gamma), rtol=1e-4, atol=1e-4)
+        assert len(runs) == asked
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_other_forms_run_anew(dynamic) -> None:
+    def run(x, scale):
+        y, rows = torch_npu.npu_dynamic_quant_asymmetric(x)[:2]
+        cast = torch_npu.npu_dtype_cast(x, torch.float16)
+        other = torch_npu.npu_dtype_cast(x, torch.bfloat16)
+        return y * scale, rows, cast, other, torch_npu.npu_dtype_cast(x, torch.float32)
+
+    function = compiled(run, dynamic=dynamic)
+    for rows in (3, 5):
+        x = torch.randn(rows, 8)
+        for found, wanted in zip(function(x, 2), run(x, 2), strict=True):
+            assert found.dtype == wanted.dtype
+            torch.testing.assert_close(found, wanted)
+
+
+def test_results_that_are_arguments_stay_them() -> None:
+    """A cast to the same dtype returns its argument, which is written later."""
+
+    def run(x):
+        same = torch_npu.npu_dtype_cast(x, torch.float32)
+        same.add_(1)
+        return x * 2
+
+    for _ in range(2):
+        torch._dynamo.reset()
+        x = torch.ones(3)
+        assert torch.equal(compiled(run)(x), torch.full((3,), 4.0))
+        assert torch.equal(x, torch.full((3,), 2.0))

@@ -1,0 +1,132 @@
+"""Remembers the forms of operators' results: sizes, strides and dtypes.
+
+Before AOTAutograd traces a graph, Dynamo and AOTAutograd each run it for the forms of its
+results alone. There an operator with arguments of known forms need not run its parts again,
+so that equal layers run them once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.utils._pytree import tree_leaves
+
+__all__ = ["remembering"]
+
+_MOST = 256  # entries of an operator
+_PLAIN = (bool, int, float, str, torch.dtype, torch.device, type(None))
+
+
+class _Unknown(Exception):
+    """An argument or a result has no form that a key can hold."""
+
+
+def remembering(
+    function: Callable[..., Any], schema: torch.FunctionSchema
+) -> Callable[..., Any]:
+    """The function of an operator, which finds the forms of its results once for arguments
+    of equal forms. An operator that writes to its arguments always runs."""
+    if any(argument.alias_info is not None for argument in schema.arguments):
+        return function
+    known: dict[Any, Any] = {}
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not _asks_for_forms():
+            return function(*args, **kwargs)
+        try:
+            key = _key((args, tuple(sorted(kwargs.items()))))
+        except _Unknown:
+            return function(*args, **kwargs)
+        if key in known:
+            return _empty(known[key])
+        result = function(*args, **kwargs)
+        try:
+            forms = _forms(result, (args, kwargs))
+        except _Unknown:
+            return result
+        if len(known) >= _MOST:
+            known.clear()
+        known[key] = forms
+        return result
+
+    return call
+
+
+def _asks_for_forms() -> bool:
+    """Whether tensors have forms only, and nothing records what runs."""
+    fake = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
+    return (
+        fake is not None
+        and get_proxy_mode() is None
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+def _key(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return _key_of_tensor(value)
+    if isinstance(value, list | tuple):
+        return tuple(map(_key, value))
+    if type(value) not in _PLAIN:
+        raise _Unknown
+    # 1, 1.0 and True are equal keys, and not equal arguments.
+    return type(value), value
+
+
+def _key_of_tensor(tensor: Tensor) -> Any:
+    inner = tensor
+    if isinstance(tensor, FunctionalTensor):
+        inner = torch._from_functional_tensor(tensor.elem)
+    # The values of a constant may decide about sizes.
+    if not isinstance(inner, FakeTensor) or inner.constant is not None:
+        raise _Unknown
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise _Unknown
+    return _form(tensor)
+
+
+def _form(tensor: Tensor) -> tuple[Any, ...]:
+    if tensor.layout != torch.strided:
+        raise _Unknown
+    sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
+    if any(type(number) is not int for number in (*sizes, *strides)):
+        raise _Unknown
+    return sizes, strides, tensor.dtype, tensor.device
+
+
+def _forms(result: Any, arguments: Any) -> Any:
+    """The forms of results that share no memory with each other or with an argument."""
+    tensors = [t for t in tree_leaves(result) if isinstance(t, Tensor)]
+    given = [t for t in tree_leaves(arguments) if isinstance(t, Tensor)]
+    if any(type(t) is not FakeTensor for t in tensors):
+        raise _Unknown
+    memory = [t.untyped_storage()._cdata for t in (*tensors, *given)]
+    if len(set(memory)) < len(tensors) + len(set(memory[len(tensors) :])):
+        raise _Unknown
+    return _form_of(result)
+
+
+def _form_of(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return _form(value)
+    if isinstance(value, tuple):
+        return [_form_of(part) for part in value]
+    if value is None:
+        return None
+    raise _Unknown
+
+
+def _empty(form: Any) -> Any:
+    if form is None:
+        return None
+    if isinstance(form, list):
+        return tuple(map(_empty, form))
+    sizes, strides, dtype, device = form
+    return torch.empty_strided(sizes, strides, dtype=dtype, device=device)
