@@ -44,7 +44,7 @@ def npu_block_sparse_attention(
     inner_precise            0 or 1; bfloat16 needs 0
 
     Returns the attention, and the f32 log-sum-exp of each row with 1 as the last dimension;
-    empty without softmax_lse_flag. RuntimeError: another shape, dtype or option.
+    zeros without softmax_lse_flag. RuntimeError: another shape, dtype or option.
     """
     layouts = ("TND", "BNSD")
     text = f"q_input_layout must be one of {layouts}, got {q_input_layout!r}"
@@ -82,7 +82,7 @@ def npu_block_sparse_attention(
         out, sums = (
             torch.stack([_filled(part[i], rows) for part in made]) for i in (0, 1)
         )
-    wanted = sums if softmax_lse_flag == 1 else sums.new_empty(0)
+    wanted = sums if softmax_lse_flag == 1 else torch.zeros_like(sums)
     return out.to(query.dtype).contiguous(), wanted.contiguous()
 
 

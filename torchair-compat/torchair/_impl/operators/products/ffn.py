@@ -66,8 +66,8 @@ def npu_ffn(
                          (weight + offset) * scale
     output_dtype         for x of int8: float16 (None) or bfloat16
 
-    A result between two steps is rounded to the dtype of the output. inner_precise changes
-    nothing: sums are f32. RuntimeError: another shape, dtype or option.
+    Results between steps are rounded to the dtype of the output, but for int8 weights of
+    floats, whose are f32. inner_precise changes nothing: sums are f32. RuntimeError: another shape, dtype or option.
     """
     listed = ", ".join(_ACTIVATIONS)
     text = f"activation must be {listed}; for a gate call npu_swiglu or npu_geglu: got"
@@ -154,14 +154,12 @@ def _feed(
     tables: dict[str, Tensor | None],
 ) -> Tensor:
     hidden = _product(x, weight1, "1", kind, tables)
-    values = act(hidden.to(torch.float32))
+    rows = act(hidden.to(torch.float32)).to(hidden.dtype)
     scale, offset = tables.get("scale"), tables.get("offset")
     if scale is not None:
-        values = values * scale
-        rows = to_int8(values if offset is None else values + offset)
-    else:
-        rows = values.to(kind)
-    return _product(rows, weight2, "2", kind, tables)
+        rows = rows * scale.to(kind)
+        rows = to_int8(rows if offset is None else rows + offset.to(kind))
+    return _product(rows, weight2, "2", kind, tables).to(kind)
 
 
 def _product(
@@ -171,7 +169,8 @@ def _product(
     kind: torch.dtype,
     tables: dict[str, Tensor | None],
 ) -> Tensor:
-    """One of the two products with its bias, in the dtype of the output."""
+    """One of the two products with its bias: f32 for int8 weights of floats, else in the
+    dtype of the output."""
     bias = tables.get(f"bias{which}")
     if x.dtype == torch.int8:
         total = integer_product(x, weight, None)
@@ -183,9 +182,11 @@ def _product(
             scale, _ = decode_scale(scale)
         return (total.to(torch.float32) * scale.to(torch.float32)).to(kind)
     factor = tables.get(f"antiquant_scale{which}")
-    if factor is not None:
-        wide, offset = weight.to(torch.float32), tables.get(f"antiquant_offset{which}")
-        wide = wide if offset is None else wide + offset.to(torch.float32)
-        weight = (wide * factor.to(torch.float32)).to(x.dtype)
-    made = torch.matmul(x, weight)
-    return made if bias is None else (made.to(torch.float32) + bias).to(kind)
+    if factor is None:
+        made = torch.matmul(x, weight)
+        return made if bias is None else (made.to(torch.float32) + bias).to(kind)
+    wide, offset = weight.to(torch.float32), tables.get(f"antiquant_offset{which}")
+    wide = wide if offset is None else wide + offset.to(torch.float32)
+    wide = (wide * factor.to(torch.float32)).to(factor.dtype)
+    made = torch.matmul(x.to(torch.float32), wide.to(torch.float32))
+    return made if bias is None else made + bias

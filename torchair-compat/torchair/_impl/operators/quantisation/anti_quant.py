@@ -36,6 +36,11 @@ def npu_anti_quant(
     """
     name = "npu_anti_quant"
     results = (torch.float16, torch.bfloat16)
+    known = dst_dtype is None or dst_dtype >= 0
+    text = (
+        f"Input dst_type must be valid, but got UNKNOWN_SCALAR: dst_dtype {dst_dtype}"
+    )
+    check(known, name, text)
     kind = scalar_type(dst_dtype, name, "dst_dtype", results) or torch.float16
     check_dtype(x, name, "x", (torch.int8, torch.int32))
     source = torch.int8 if x.dtype == torch.int8 else torch.quint4x2

@@ -8,8 +8,9 @@ from torch import Tensor
 from ..activations.swiglu import clamped_glu, halves, interleaved, swiglu
 from ..checks import FLOATS, check, check_dtype, check_shape
 from ..definition import npu_operator
-from .integers import to_int8
-from .rows import group_of_rows, of_group, row_scale
+from ..element_types import element_type
+from .rows import group_of_rows, of_group, unit_for_zero
+from .stored import largest_of, stored
 
 
 @npu_operator
@@ -40,7 +41,9 @@ def npu_dequant_swiglu_quant(
     quant_mode   0 divides by `quant_scale` and returns zeros as scales; 1 scales each
                  row by its largest element
 
-    Returns int8 (T, H) and f32 (T,). RuntimeError: another shape, dtype or mode.
+    dst_type     int8 (None), float8_e4m3fn, float8_e5m2, or hifloat8 in uint8
+
+    Returns (T, H) of this type, and f32 (T,). RuntimeError: another shape, dtype or mode.
     """
     name = "npu_dequant_swiglu_quant"
     check(x.dim() >= 2, name, "x must have 2 or more dimensions")
@@ -51,8 +54,10 @@ def npu_dequant_swiglu_quant(
     )
     check(quant_mode in (0, 1), name, f"no such quant_mode: {quant_mode}")
     check(swiglu_mode in (0, 1, 2), name, f"no such swiglu_mode: {swiglu_mode}")
+    element = element_type(
+        1 if dst_type is None else dst_type, name, "dst_type", _RESULTS
+    )
     for what, value, known in (
-        ("dst_type", dst_type, _INT8_CODES),
         ("round_mode", round_mode, (None, 0)),
         ("activate_dim", activate_dim, (None, -1, x.dim() - 1)),
     ):
@@ -74,25 +79,27 @@ def npu_dequant_swiglu_quant(
     if quant_mode == 1:
         if quant_scale is not None:
             gated = gated * of_group(quant_scale, groups)
-        quantised, scale = row_scale(gated)
+        scale = unit_for_zero(gated.abs().amax(-1) / largest_of(element))
+        quantised = stored(gated / scale.unsqueeze(-1), element)
     else:
         if quant_scale is not None:
             gated = gated / of_group(quant_scale, groups)
         if quant_offset is not None:
             gated = gated + of_group(quant_offset, groups)
-        quantised = to_int8(gated)
+        quantised = stored(gated, element)
         scale = gated.new_zeros(rows.shape[0])
     if groups is None or group_index is None:
         return quantised, scale
     inside = groups < group_index.shape[0]
-    quantised = torch.where(
-        inside.unsqueeze(-1), quantised, torch.zeros_like(quantised)
+    # PyTorch chooses among bytes, and not among float8.
+    data = quantised.view(torch.int8)
+    data = torch.where(inside.unsqueeze(-1), data, torch.zeros_like(data))
+    return data.view(quantised.dtype), torch.where(
+        inside, scale, torch.zeros_like(scale)
     )
-    return quantised, torch.where(inside, scale, torch.zeros_like(scale))
 
 
-# int8, by PyTorch's number of the dtype; it is also the default.
-_INT8_CODES = (None, 1)
+_RESULTS = ("int8", "float8_e4m3fn", "float8_e5m2", "hifloat8")
 
 
 def _check_tables(
