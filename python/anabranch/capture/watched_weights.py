@@ -8,7 +8,7 @@ memory as the weights."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 import torch.fx
@@ -16,6 +16,7 @@ import torch.fx
 from .. import memory
 from ..describe import auto_functionalized
 from ..describe.description import InputSource
+from ..describe.regions.calls import OPERATORS
 from ..report import say
 
 # Watched weights take at most this part of the available memory, by the option.
@@ -34,8 +35,8 @@ def choose(
         else unwatched(source)
         for node, source in zip(placeholders, sources)
     ]
-    may_run_alone = _may_run_alone if watch != "always" else _has_no_region
-    if all(map(may_run_alone, graph.graph.nodes)) and _fits(
+    may_run_alone = _may_run_alone if watch != "always" else _decides_no_size
+    if all(map(may_run_alone, _all_nodes(graph))) and _fits(
         [n.meta["val"] for n, source in zip(placeholders, chosen) if source.watched],
         watch,
     ):
@@ -53,23 +54,34 @@ def _is_plain(value: object) -> bool:
     )
 
 
+def _all_nodes(graph: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
+    """The nodes of a graph and of its regions. A region gets watched weights as
+    arguments, and prepares none."""
+    for part in graph.modules():
+        if isinstance(part, torch.fx.GraphModule):
+            yield from part.graph.nodes
+
+
 def _may_run_alone(node: torch.fx.Node) -> bool:
     """A call that finds a weight changed runs while no other one does. So no operator
     may wait for another call, as collectives do, or make one, as operators of users
     may."""
     target = node.target
     if isinstance(target, torch._ops.OpOverload):
-        return _has_no_region(node) and target.namespace in ("aten", "prims")
-    return _has_no_region(node) and not auto_functionalized.is_writing(node)
+        return _decides_no_size(node) and target.namespace in ("aten", "prims")
+    return _decides_no_size(node) and not auto_functionalized.is_writing(node)
 
 
-def _has_no_region(node: torch.fx.Node) -> bool:
-    """A program with regions, or with sizes that the run decides, prepares no weights of
-    a call."""
+def _decides_no_size(node: torch.fx.Node) -> bool:
+    """A program with sizes that the run decides prepares no weights of a call."""
     if node.meta.get("unbacked_bindings"):
         return False
     is_region = isinstance(node.target, torch._ops.HigherOrderOperator)
-    return not is_region or auto_functionalized.is_writing(node)
+    return (
+        not is_region
+        or node.target in OPERATORS
+        or auto_functionalized.is_writing(node)
+    )
 
 
 def _fits(tensors: Sequence[torch.Tensor], watch: bool | str) -> bool:

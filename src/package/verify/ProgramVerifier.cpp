@@ -371,9 +371,10 @@ static bool cutsRightly(const ProgramT &program) {
   return true;
 }
 
-/// Programs that share persistent memory may not write it in different calls.
+/// Variants share persistent memory, and may not write it in different calls. A
+/// region runs within a call, and initializes from no input.
 static bool initializesAlike(const ProgramT &program) {
-  if (program.variants.empty() && program.regions.empty())
+  if (program.variants.empty())
     return true;
   return !initializesFromInputs(program) &&
          std::none_of(program.variants.begin(), program.variants.end(),

@@ -1,9 +1,9 @@
 //===- SharePersistent.cpp - prepared weights of several programs ---------===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// The text of a buffer describes its contents: a constant's name, or the
-// command that makes it and the texts of the buffers which that command reads.
-// Buffers of equal text hold equal bytes.
+// The text of a buffer describes its contents: a constant's name, the input of
+// a program, or the command that makes it and the texts of the buffers which
+// that command reads. Buffers of equal text hold equal bytes.
 
 #include "schedule/serialize/SharePersistent.h"
 
@@ -51,6 +51,7 @@ private:
 
   llvm::StringMap<int64_t> offsets; ///< of persistent memory, by its text
   int64_t end = 0;
+  int programs = 0;                   ///< so far
   std::map<Place, std::string> texts; ///< of the program at hand
   std::set<Place> present;            ///< its places that an earlier one makes
 };
@@ -61,6 +62,9 @@ std::string Sharer::textOfBuffer(const ProgramT &program, int number) {
                        textOf(buffer.shape) + textOf(buffer.strides);
   if (buffer.kind == BufferKind::Constant)
     return "constant " + buffer.name + layout;
+  if (buffer.kind == BufferKind::Input)
+    return "input " + std::to_string(number) + " of program " +
+           std::to_string(programs) + layout;
   auto found = texts.find(placeOf(buffer));
   return (found == texts.end() ? "nothing" : found->second) + layout;
 }
@@ -150,6 +154,7 @@ void Sharer::dropMade(ProgramT &program) {
 }
 
 void Sharer::add(ProgramT &program) {
+  ++programs;
   if (!describe(program))
     texts.clear();
   place(program);

@@ -111,6 +111,32 @@ def test_what_was_packed_is_kept(compile_kept):
         module.weight.data[5, 7] -= 100
 
 
+class Around(nn.Module):
+    """Products of equal shape around a loop."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(32, 32), nn.Linear(32, 32)
+        self.loop = nn.GRU(32, 32, bidirectional=True)
+
+    def forward(self, x):
+        return self.second(self.loop(self.first(x))[0][..., :32])
+
+
+def test_weights_around_a_loop_are_watched(compile_kept):
+    module, x = Around().eval(), torch.randn(5, 16, 32)
+    compiled, watched = compile_kept(module, x)
+    assert {"first.weight", "second.weight"} <= watched
+    with torch.no_grad():
+        before = compiled(x)
+        check(before, module(x))
+        module.second.weight.data[5, 7] += 100  # of 1024 elements, a few are compared
+        check(compiled(x), before)
+        for weight in module.parameters():
+            weight.mul_(0.5)
+        check(compiled(x), module(x))
+
+
 class Folded(nn.Module):
     def __init__(self):
         super().__init__()
