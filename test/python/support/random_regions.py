@@ -166,6 +166,9 @@ def outcome(program: Program) -> tuple[str, str]:
             report = anabranch.last_report() or {}
             if program.packaged and not found:
                 found = differences(program, wanted, exported(program))
+        except anabranch.CompileError as error:
+            # torch.export refuses some programs that Dynamo takes, and so do packages.
+            return (REFUSED if "export" in str(error) else WRONG), str(error)
         except Exception:  # noqa: BLE001
             text = traceback.format_exc()[-3000:]
             return (REFUSED if is_refused(program) else WRONG), text

@@ -18,7 +18,7 @@ from ...location import location
 from ..arguments import Arguments
 from ..description import Description, InputSource
 from ..inputs import Inputs
-from ..symbols import Unsupported, integer, truth, word
+from ..symbols import Unsupported, integer, numbers_of, truth, word
 from .continuation import GRAPH, RunSizes, call_continuation
 from .run_numbers import COND, INVOKE, WHILE
 
@@ -82,6 +82,9 @@ class _RegionCall:
         self.reader = reader
         self.node = node
         self.ordered = False  # whether a region has calls that keep their order
+        # Sizes that every region gets after its operands: those of which the operands
+        # have only an expression.
+        self.sizes = self._missing_sizes()
 
     def branch(self) -> dict[str, Any]:
         predicate, holds, fails, operands = self.node.args
@@ -174,7 +177,7 @@ class _RegionCall:
             if "constant" in entry
         }
         sources = []
-        for operand in operands:
+        for operand in (*operands, *self.sizes):
             name = getattr(operand, "name", "number")
             constant = frozen.get(name, "")
             value = inputs.constants.get(constant)
@@ -186,9 +189,31 @@ class _RegionCall:
     ) -> list[Any]:
         return [
             self._argument(operand)
-            for operand, source in zip(operands, sources)
+            for operand, source in zip((*operands, *self.sizes), sources)
             if source.constant is None
         ]
+
+    def _missing_sizes(self) -> list[torch.SymInt]:
+        named = [node for node in self.node.all_input_nodes if node.op == "get_attr"]
+        given = [
+            node.meta.get("val")
+            for reference in named
+            if not _is_tensor(reference)
+            for node in self._subgraph(reference).graph.find_nodes(op="placeholder")
+        ]
+        defined, needed = set(), {}
+        for number in numbers_of(given):
+            expr, env = number.node.expr, number.node.shape_env
+            if expr.is_Symbol:
+                defined.add(expr.name)
+            for symbol in expr.free_symbols:
+                needed[symbol.name] = env.create_symintnode(symbol, hint=None)
+        return [needed[name] for name in sorted(needed) if name not in defined]
+
+    def _subgraph(self, reference: torch.fx.Node) -> torch.fx.GraphModule:
+        subgraph = self.reader.module.get_submodule(str(reference.target))
+        assert isinstance(subgraph, torch.fx.GraphModule)
+        return subgraph
 
     def _argument(self, operand: Any) -> Any:
         value = _value(operand)
@@ -198,8 +223,9 @@ class _RegionCall:
 
     def _region(self, body: Any, sources: Sequence[InputSource]) -> int:
         """Describes the subgraph that `body` names, and returns its number."""
-        subgraph = self.reader.module.get_submodule(str(body.target))
-        assert isinstance(subgraph, torch.fx.GraphModule)
+        subgraph = self._subgraph(body)
+        if self.sizes:
+            subgraph = _with_inputs(subgraph, self.sizes)
         return self._describe(subgraph, sources)
 
     def _describe(
@@ -218,6 +244,26 @@ class _RegionCall:
         regions.constants |= described.constants
         regions.graphs[number] = graph
         return number
+
+
+def _with_inputs(
+    subgraph: torch.fx.GraphModule, sizes: Sequence[torch.SymInt]
+) -> torch.fx.GraphModule:
+    """The subgraph with these sizes as further inputs."""
+    graph = torch.fx.Graph()
+    copies: dict[torch.fx.Node, torch.fx.Node] = {}
+    end = graph.graph_copy(subgraph.graph, copies)
+    graph.output(end).meta = dict(subgraph.graph.output_node().meta)
+    last = graph.find_nodes(op="placeholder")[-1]
+    for size in sizes:
+        with graph.inserting_after(last):
+            last = graph.placeholder(f"size_{size}")
+        last.meta["val"] = size
+    return torch.fx.GraphModule(subgraph, graph)
+
+
+def _is_tensor(node: torch.fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), torch.Tensor)
 
 
 def _value(operand: Any) -> Any:

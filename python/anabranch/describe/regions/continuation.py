@@ -98,11 +98,12 @@ class _Cut:
             self.items[node] = node.all_input_nodes[0]
         elif isinstance(node.target, torch._ops.OpOverload):
             self._note(node)
-        elif node.meta.get("unbacked_bindings") and isinstance(
-            node.target, torch._ops.HigherOrderOperator
+        elif (
+            node.meta.get("unbacked_bindings")
+            and isinstance(node.target, torch._ops.HigherOrderOperator)
+            and node.target not in (COND, INVOKE)
         ):
-            if node.target not in (COND, INVOKE):
-                raise Unsupported(DATA_DEPENDENT)
+            raise Unsupported(DATA_DEPENDENT)
 
     def _note(self, node: Node) -> None:
         value = node.meta.get("val")
@@ -297,6 +298,6 @@ def _is_pure(node: Node) -> bool:
 
 def _unbacked(node: Node) -> set[Any]:
     value = node.meta.get("val")
-    if isinstance(value, torch.Tensor | torch.SymInt):
-        return set(free_unbacked_symbols(value))
-    return set()
+    values = value if isinstance(value, tuple | list) else [value]
+    numbers = [item for item in values if isinstance(item, torch.Tensor | _NUMBERS)]
+    return set().union(*map(free_unbacked_symbols, numbers))
