@@ -88,6 +88,13 @@ TASKS = (
         ],
     ),
     Task(
+        "regions",
+        lambda turn: [
+            *(PYTHON, f"{SUPPORT}/random_regions.py", "--seconds", "60"),
+            *("--count", "100000", "--seed", str(100_000 * (turn + 1))),
+        ],
+    ),
+    Task(
         "calls",
         lambda turn: [
             *(PYTHON, f"{SUPPORT}/random_calls.py", "--seconds", "60"),

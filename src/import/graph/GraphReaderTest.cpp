@@ -74,6 +74,19 @@ TEST(GraphReader, KeepsFloatsApart) {
   EXPECT_TRUE(contains(text, "unsignedResults = array<i64: 0>"));
 }
 
+/// A region gets a float as its bits, in a scalar.
+TEST(GraphReader, ComparesFloatsThatAreBits) {
+  std::string text =
+      import(graph("", R"({"expr": ["lt", ["bits", "s0"], {"float": 1.5}]},
+                          {"expr": ["le", "s0", 3]},
+                          {"expr": ["eq", {"float": 1.5}, ["bits", "s0"]]})"));
+  EXPECT_TRUE(contains(text, "arith.bitcast %"));
+  EXPECT_TRUE(contains(text, "arith.cmpf olt"));
+  EXPECT_TRUE(contains(text, "arith.cmpi sle"));
+  EXPECT_TRUE(contains(text, "arith.cmpf oeq"));
+  EXPECT_TRUE(contains(text, "arith.index_castui %"));
+}
+
 TEST(GraphReader, ReadsMutations) {
   std::string text = import(R"({"version": 1,
     "inputs": [{"name": "x", "label": "cache", "kind": "buffer",

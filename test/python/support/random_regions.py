@@ -197,6 +197,7 @@ def is_refused(program: Program) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
     parser.add_argument("--show", action="store_true", help="print each program")
     options = parser.parse_args()
@@ -205,6 +206,8 @@ def main() -> int:
     start = time.monotonic()
     counts: Counter[str] = Counter()
     for seed in range(options.seed, options.seed + options.count):
+        if time.monotonic() - start > options.seconds:
+            break
         program = program_of(seed)
         what, text = outcome(program)
         counts[what] += 1
