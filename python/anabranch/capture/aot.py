@@ -36,6 +36,7 @@ from .decompositions import (
     identity,
     interpolation,
     quantized_values,
+    selections,
     transformer_layers,
     weight_only,
 )
@@ -76,8 +77,9 @@ def all_decompositions() -> dict[Any, Callable[..., Any]]:
 
 def export_decompositions() -> dict[Any, Callable[..., Any]]:
     """The same table for `ExportedProgram.run_decompositions`, which takes apart only
-    the composite operators that the table names."""
-    return _with_own(dict(core_aten_decompositions().items())) | kept_whole.PARTS
+    the composite operators that the table names. A package selects without PyTorch."""
+    table = _with_own(dict(core_aten_decompositions().items()))
+    return table | selections.decompositions() | kept_whole.PARTS
 
 
 def _with_own(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:

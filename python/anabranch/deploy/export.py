@@ -115,6 +115,7 @@ def export(
             record(report, graphs=1)
             if not allow_libtorch:
                 _refuse_fallbacks(report, allow_collectives)
+                _refuse_made_results(described.graph)
         _C.combine(
             place,
             made,
@@ -272,6 +273,22 @@ def _refuse_fallbacks(report: Mapping[str, Any], allow_collectives: bool) -> Non
         "operators that only PyTorch has would be in the package "
         f"({takes} takes them):\n" + "\n".join(lines)
     )
+
+
+def _refuse_made_results(graph: Mapping[str, Any]) -> None:
+    """CompileError: PyTorch makes the memory of a result when the run has decided its
+    size."""
+    for node in (
+        n for part in (graph, *graph.get("regions", [])) for n in part["nodes"]
+    ):
+        if any(result.get("run_sized") for result in node["results"]):
+            line = node.get("loc", {})
+            raise CompileError(
+                "the run decides the size of a result, and PyTorch would make its memory"
+                " (allow_libtorch=True takes it): what follows"
+                f" {line.get('file', 'an unknown line')}:{line.get('line', 0)}; return a"
+                " tensor of a known size"
+            )
 
 
 def _signature(exported: ExportedGraph, described: Description) -> dict[str, Any]:

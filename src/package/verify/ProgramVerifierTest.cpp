@@ -503,8 +503,14 @@ const Case continuationCases[] = {
 };
 
 TEST(VerifyProgram, SaysWhatIsWrongInAContinuation) {
-  Status s = verifyProgram(soundContinuation().p);
-  EXPECT_TRUE(s.ok()) << s.message();
+  Status s;
+  using package::DType;
+  for (DType dtype : {DType::I64, DType::F64, DType::Bool}) {
+    ProgramMaker m = soundContinuation();
+    m.p.inputs[0]->dtype = m.p.buffers[0]->dtype = dtype;
+    s = verifyProgram(m.p);
+    EXPECT_TRUE(s.ok()) << s.message();
+  }
   for (const Case &c : continuationCases) {
     ProgramMaker m = soundContinuation();
     c.spoil(m.p);

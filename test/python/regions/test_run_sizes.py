@@ -7,6 +7,7 @@ import random
 import pytest
 import torch
 from torch import nn
+from whole_graphs import assert_whole
 
 import anabranch
 
@@ -22,7 +23,7 @@ def whole_graphs():
         yield
 
 
-def check(function, *calls, dynamic=False, parts=1):
+def check(function, *calls, dynamic=False):
     """Compares calls of one program with eager PyTorch."""
     compiled = torch.compile(
         function, backend=anabranch.anabranch, fullgraph=True, dynamic=dynamic
@@ -31,7 +32,7 @@ def check(function, *calls, dynamic=False, parts=1):
         expected = function(*(value.clone() for value in arguments))
         torch.testing.assert_close(compiled(*arguments), expected)
         if number == 0:
-            assert anabranch.last_report()["parts"] == parts
+            assert_whole()
     return compiled
 
 
