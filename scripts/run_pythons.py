@@ -95,18 +95,19 @@ def main() -> int:
     parser.add_argument("--python", nargs="+", default=[], help="such as 3.13")
     parser.add_argument("--torch", nargs="+", default=[project_torch()])
     given = parser.parse_args()
-    outcomes = {}
+    outcomes = []
     for environment in environments(given.python, given.torch):
         print(f"==== {environment}", flush=True)
         try:
             environment.prepare()
-            outcomes[environment] = environment.passes(given.tests or list(TESTS))
+            passed = environment.passes(given.tests or list(TESTS))
         except subprocess.CalledProcessError as error:
             print(error)
-            outcomes[environment] = False
-    for environment, passed in outcomes.items():
+            passed = False
+        outcomes.append((environment, passed))
+    for environment, passed in outcomes:
         print(f"{environment}: {'passed' if passed else 'FAILED'}")
-    return 0 if all(outcomes.values()) else 1
+    return 0 if all(passed for _, passed in outcomes) else 1
 
 
 if __name__ == "__main__":
