@@ -16,8 +16,14 @@
 namespace anabranch::fft {
 namespace {
 
-template <typename T>
-using Vector = T __attribute__((vector_size(ANABRANCH_FFT_VECTOR_BYTES)));
+template <typename T> struct VectorOf;
+template <> struct VectorOf<float> {
+  typedef float Type __attribute__((vector_size(ANABRANCH_FFT_VECTOR_BYTES)));
+};
+template <> struct VectorOf<double> {
+  typedef double Type __attribute__((vector_size(ANABRANCH_FFT_VECTOR_BYTES)));
+};
+template <typename T> using Vector = typename VectorOf<T>::Type;
 
 template <typename T>
 constexpr int64_t lanes = ANABRANCH_FFT_VECTOR_BYTES / int64_t(sizeof(T));

@@ -44,13 +44,17 @@ static void transformAs(const anabranch_fft_job &given, RunJob<T> run) {
   run(job);
 }
 
-void transform(const anabranch_fft_job *job) {
-  if (job->length < 1 || job->rows < 1)
+void transformWith(const LaneCode &code, const anabranch_fft_job &job) {
+  if (job.length < 1 || job.rows < 1)
     return;
-  if (job->element_bytes == 4)
-    transformAs<float>(*job, laneCode().runFloat);
+  if (job.element_bytes == 4)
+    transformAs<float>(job, code.runFloat);
   else
-    transformAs<double>(*job, laneCode().runDouble);
+    transformAs<double>(job, code.runDouble);
+}
+
+void transform(const anabranch_fft_job *job) {
+  transformWith(laneCode(), *job);
 }
 
 } // namespace anabranch::fft

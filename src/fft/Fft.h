@@ -12,8 +12,13 @@
 
 namespace anabranch::fft {
 
-/// Does what `job` says. Never fails. Any thread.
+struct LaneCode;
+
+/// Does what `job` says, with the widest vectors of this processor. Any thread.
 void transform(const anabranch_fft_job *job);
+
+/// Does it with vectors of another width.
+void transformWith(const LaneCode &code, const anabranch_fft_job &job);
 
 } // namespace anabranch::fft
 

@@ -4,6 +4,7 @@
 #include "fft/Fft.h"
 
 #include "fft/PlanCache.h"
+#include "machine/processor/CpuFeatures.h"
 #include "gtest/gtest.h"
 
 #include <cmath>
@@ -63,7 +64,7 @@ public:
     job.work = work.data;
   }
 
-  double error(double scale = 1) {
+  double error(double scale = 1, const LaneCode &code = laneCode()) {
     std::mt19937 random(length);
     std::normal_distribution<double> normal;
     for (int64_t i = 0; i < 4 * plane; ++i)
@@ -71,7 +72,7 @@ public:
     std::vector<std::vector<Wide>> wanted;
     for (int64_t row : {int64_t(0), rows - 1})
       wanted.push_back(expected(row));
-    transform(&job);
+    transformWith(code, job);
     double worst = std::max(errorOf(0, wanted[0], scale),
                             errorOf(rows - 1, wanted[1], scale));
     return worst / std::numeric_limits<T>::epsilon();
@@ -147,6 +148,21 @@ TEST(Fft, InvertsAndScales) {
                        ANABRANCH_FFT_BY_ROOT_OF_LENGTH);
     EXPECT_LT(root.error(1 / std::sqrt(double(length))), 4);
   }
+}
+
+TEST(Fft, HasCodeForVectorsOfEachWidth) {
+  std::vector<const LaneCode *> codes{laneCode16()};
+  if (laneCode32() && anabranch::machine::cpuHas("avx2"))
+    codes.push_back(laneCode32());
+  if (laneCode64() && anabranch::machine::cpuHas("avx512f"))
+    codes.push_back(laneCode64());
+  for (const LaneCode *code : codes)
+    for (int64_t length : {5, 64, 67, 98})
+      for (int64_t kind : kinds)
+        for (bool across : {false, true}) {
+          EXPECT_LT(Trial<float>(kind, length, across).error(1, *code), 4);
+          EXPECT_LT(Trial<double>(kind, length, across).error(1, *code), 4);
+        }
 }
 
 TEST(Fft, KeepsFewTables) {

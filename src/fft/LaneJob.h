@@ -69,7 +69,9 @@ private:
   }
 
   void oddToHalf() {
-    read(0, length, [&](int64_t k, Vector<T> x) { points.now[k] = {x, {}}; });
+    read(0, length, [&](int64_t k, Vector<T> x) {
+      points.now[k] = Point<T>{x, Vector<T>{}};
+    });
     transform(*job.plan, points);
     writePoints(half + 1);
   }
