@@ -25,7 +25,6 @@ OPERATORS = [
     lambda x: torch.special.i0(x).transpose(0, 1),
     lambda x: (torch.special.i0(x), torch.special.i0(x) + 1),
     lambda x: torch.linalg.qr(x)[0],
-    lambda x: torch.complex(x, x),
 ]
 
 
