@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,9 @@ def copy_before(
     with module.graph.inserting_before(node):
         for inner in part.graph.nodes:
             if inner.op == "get_attr":
-                copies[inner] = _attribute(getattr(part, inner.target), module, mode)
+                copies[inner] = _attribute(
+                    getattr(part, inner.target), node, module, mode
+                )
             elif inner.op not in ("placeholder", "output"):
                 copies[inner] = _copy(inner, node, module, copies)
     return copies
@@ -34,23 +37,37 @@ def _copy(
     """Copies a node of the trace, which gets the user's line and the annotations of the
     node that it stands for."""
     made = module.graph.node_copy(inner, copies.__getitem__)
+    _annotate(made, node)
+    return made
+
+
+def _annotate(made: Node, node: Node) -> None:
     for note in ("stack_trace", "custom"):
         made.meta.pop(note, None)
         if note in node.meta:
             made.meta[note] = node.meta[note]
-    return made
 
 
-def _attribute(value: Any, module: GraphModule, mode: FakeTensorMode) -> Node:
+def _attribute(
+    value: Any, node: Node, module: GraphModule, mode: FakeTensorMode
+) -> Node:
     """Makes a tensor or a subgraph that the trace found an attribute of the graph."""
     number = 0
     while hasattr(module, f"_spliced_{number}"):
         number += 1
     name = f"_spliced_{number}"
     if isinstance(value, GraphModule):
-        module.add_submodule(name, value)
+        module.add_submodule(name, _subgraph(value, node))
         return module.graph.get_attr(name)
     module.register_buffer(name, value, persistent=False)
     made = module.graph.get_attr(name)
     made.meta["val"] = mode.from_tensor(value, static_shapes=True)
     return made
+
+
+def _subgraph(part: GraphModule, node: Node) -> GraphModule:
+    """Copies a subgraph of the trace, of which other nodes may have copies."""
+    copied = copy.deepcopy(part)
+    for inner in copied.graph.nodes:
+        _annotate(inner, node)
+    return copied

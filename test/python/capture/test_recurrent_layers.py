@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,6 +112,16 @@ def test_one_program_runs_any_length() -> None:
                 call(torch.randn(3, 0, 6))
 
 
+def test_steps_are_at_the_line_of_the_layer(tmp_path: Any) -> None:
+    model, x = Recurrent(nn.RNN, 6, 8, num_layers=2), torch.randn(4, 2, 6)
+    with torch.no_grad():
+        compiled(model, fullgraph=True, options={"dump": str(tmp_path)})(x)
+    (graph,) = (json.loads(f.read_text()) for f in tmp_path.glob("*.graph.json"))
+    assert len(graph["regions"]) == 2
+    nodes = [node for region in graph["regions"] for node in region["nodes"]]
+    assert {Path(node["loc"]["file"]).name for node in nodes} == {Path(__file__).name}
+
+
 def test_weights_may_change() -> None:
     model = Recurrent(nn.LSTM, 6, 8)
     run = compiled(model, fullgraph=True)
@@ -162,6 +174,25 @@ def test_dropout_of_a_model_in_training() -> None:
         first, second = run(x)[1], run(x)[1]
     torch.testing.assert_close(first[0], second[0])
     assert not torch.equal(first[1], second[1])
+
+
+class Mixed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.LSTM(6, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.layer(x)[0]
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_autocast_is_pytorchs(outside: bool) -> None:
+    model, x = Mixed().eval(), torch.randn(4, 2, 6)
+    call = model.layer if outside else model
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=outside):
+        got, wanted = compiled(call)(x), call(x)
+    torch.testing.assert_close(got, wanted)
 
 
 class Packed(nn.Module):

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import UnsupportedOperatorException
 
 aten = torch.ops.aten
 
@@ -20,6 +21,16 @@ def check_length(inputs: Tensor, batch_first: bool) -> None:
         inputs.shape[1 if batch_first else 0] > 0,
         lambda: "Expected sequence length to be larger than 0 in RNN",
     )
+
+
+def check_autocast() -> None:
+    """UnsupportedOperatorException, at which Dynamo breaks its graph: autocast changes
+    dtypes within a layer. Operators on fake tensors run with the switch of autocast off,
+    so only the depth of its blocks tells."""
+    depth = torch.autocast_increment_nesting() - 1
+    torch.autocast_decrement_nesting()
+    if depth > 0:
+        raise UnsupportedOperatorException("a recurrent layer under autocast")
 
 
 def _results(
@@ -33,6 +44,7 @@ def _results(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Tensor, ...]:
+    check_autocast()
     check_length(inputs, batch_first)
     length, batch = inputs.shape[:2]
     if batch_first:

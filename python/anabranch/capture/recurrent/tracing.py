@@ -3,7 +3,8 @@
 Dynamo breaks its graph at `nn.LSTM`, `nn.GRU` and `nn.RNN` unless the setting
 `allow_rnn` is on, which other backends of the process must not see. So the setting is on
 while Dynamo compiles a frame for a backend that says it `takes_recurrent_layers`. Where
-gradients are computed it stays off, and PyTorch runs the layer as before."""
+gradients are computed, and under autocast, it stays off, and PyTorch runs the layer as
+before."""
 
 from __future__ import annotations
 
@@ -34,7 +35,11 @@ def takes_recurrent_layers(backend: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def taken_in() -> Iterator[None]:
-    """Inside the block traces take recurrent layers in, each as one operator."""
+    """Inside the block traces take recurrent layers in, each as one operator. Under
+    autocast, which changes dtypes within a layer, they do not."""
+    if torch._C._is_any_autocast_enabled():
+        yield
+        return
     with (
         dynamo_lock.held(),
         settings.patch(allow_rnn=True),
