@@ -33,7 +33,7 @@ def random_places(made: random.Random) -> tuple[dict, tuple]:
             index.append(None)
         elif kind == "shrink_axis":
             masks["shrink_axis"] |= bit
-            begin = made.randint(0, 2)
+            begin, step = made.randint(0, 2), 1
             index.append(begin)
         else:
             first, last = made.random() < 0.3, made.random() < 0.3
@@ -74,6 +74,7 @@ def test_graph_and_out() -> None:
         (([0] * 4, [1] * 4, [1] * 4), "4 places for 3 dimensions"),
         (([0, 0], [1, 1], [1, 1], 0, 0, 3), "ellipsis_mask"),
         (([7], [8], [1], 0, 0, 0, 0, 1), "begin has 7"),
+        (([1], [2], [-1], 0, 0, 0, 0, 1), "strides must be positive"),
         (tuple([k] * 6 for k in (0, 1, 1)) + (0, 0, 0, 63), "at most 8"),
     ],
 )

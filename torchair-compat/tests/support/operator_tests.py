@@ -35,7 +35,8 @@ FOLDER = "test/test_custom_ops"
 HEAD = """# op-plugin's own tests
 
 Which tests of operators in op-plugin's public repository pass unchanged on a host?
-`torchair-compat/tests/support/operator_tests.py` writes this page, given a checkout of that repository.
+`torchair-compat/tests/support/operator_tests.py` writes this page, given a checkout of that repository. Some
+of the tests want the packages ml_dtypes, en_dtypes and einops.
 
 - *passed*: unchanged.
 - *wrong*: listed below, with the error.

@@ -48,6 +48,7 @@ def test_modules_are_importable_first() -> None:
     """In a new process, before anything else imports torch_npu."""
     for line in (
         "from torch_npu.utils.cpp_extension import NpuExtension",
+        "import torch_npu.npu.utils as utils; utils.get_soc_version()",
         "from torch_npu._C._distributed_c10d import ProcessGroupHCCL",
         "from torch_npu.op_plugin.atb._atb_ops import _register_atb_extensions",
     ):

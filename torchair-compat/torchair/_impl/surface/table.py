@@ -177,6 +177,15 @@ _MARKS = _works(
 
 _PRIVATE = [
     *_works(
+        "torch_npu.npu.utils",
+        "as torch.npu has it",
+        get_soc_version=hardware.get_soc_version,
+        synchronize=npu.synchronize,
+        set_device=npu.set_device,
+        current_device=npu.current_device,
+        device_count=npu.device_count,
+    ),
+    *_works(
         "torch_npu._C",
         "the number of the NPU that ANABRANCH_NPU_NAME names",
         _npu_get_soc_version=hardware.get_soc_version,

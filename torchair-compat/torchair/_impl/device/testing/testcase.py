@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
 import torch
 from torch.testing._internal.common_utils import TestCase as _TestCase
 from torch.testing._internal.common_utils import run_tests
@@ -24,8 +25,15 @@ class TestCase(_TestCase):
             for one, other in zip(x, y):
                 self.assertRtolEqual(one, other, prec, prec16)
             return
-        tensors = [torch.as_tensor(value) for value in (x, y)]
+        tensors = [_tensor(value) for value in (x, y)]
         narrow = any(t.dtype in (torch.float16, torch.bfloat16) for t in tensors)
         near = prec16 if narrow else prec
         wide = [t.detach().to(torch.float64) for t in tensors]
         torch.testing.assert_close(*wide, rtol=near, atol=near, equal_nan=True)
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    """A tensor of a value. PyTorch takes no array that goes backwards."""
+    if isinstance(value, numpy.ndarray):
+        value = value.copy()
+    return torch.as_tensor(value)

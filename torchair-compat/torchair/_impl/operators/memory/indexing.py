@@ -57,6 +57,9 @@ def npu_indexing(
         elif new:
             result, dim = result.unsqueeze(dim), dim + 1
         elif shrinks:
+            step = strides[place]
+            text = f"strides must be positive at places of shrink_axis_mask, got {step}"
+            check(step > 0, _NAME, text)
             result = _one(result, dim, begin[place])
         else:
             first = None if begin_mask >> place & 1 else begin[place]

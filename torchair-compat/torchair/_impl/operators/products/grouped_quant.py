@@ -19,6 +19,8 @@ from .grouped_matmul import quantised_rows
 
 _BYTES = (torch.int8, torch.int32)
 
+_FLOAT32 = 6  # PyTorch's number of the dtype
+
 
 def _ends(name: str, group_list: Tensor, kind: int | None, groups: int) -> Tensor:
     """The end of each group's rows. RuntimeError: another shape, dtype or kind."""
@@ -80,7 +82,7 @@ def npu_grouped_matmul_swiglu_quant_v2(
     check(bias is None, name, "bias must be None")
     for what, value, allowed in (
         ("dequant_mode", dequant_mode, (None, 0, 1)),
-        ("dequant_dtype", dequant_dtype, (None, 0)),
+        ("dequant_dtype", dequant_dtype, (None, 0, _FLOAT32)),
         ("quant_mode", quant_mode, (None, 0)),
         ("quant_dtype", quant_dtype, (None, 0, 1)),
     ):
