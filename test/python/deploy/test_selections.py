@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from whole_graphs import together
 
 import anabranch
 
@@ -32,8 +33,8 @@ FUNCTIONS = {
 }
 INTEGERS = {
     "repeat_interleave": lambda n: torch.repeat_interleave(n * 2, n).sum() + n,
-    "bincount": lambda n: (torch.bincount(n).max(), torch.bincount(n, n / 2).sum()),
-    "unique": lambda n: tuple(
+    "bincount": lambda n: torch.bincount(n).max() + torch.bincount(n, n / 2).sum(),
+    "unique": lambda n: sum(
         part.double().pow(2).sum()
         for part in torch.unique(n, return_inverse=True, return_counts=True)
     ),
@@ -42,39 +43,29 @@ MATRICES = [value for value in (torch.arange(12.0), -torch.ones(12), torch.ones(
 VECTORS = [torch.tensor(n) for n in ([2, 0, 1, 2], [0, 0, 0, 0], [1, 1, 1, 7])]
 
 
-def compare(function, path, values) -> None:
+def compare(functions, path, values) -> None:
     """From NumPy, without PyTorch."""
+    function = together(functions)
     anabranch.export(Model(function).eval(), path, (values[0],))
     loaded = anabranch.load(path)
     for value in values:
         found, wanted = loaded(value.numpy()), function(value)
-        if isinstance(wanted, torch.Tensor):
-            found, wanted = (found,), (wanted,)
         for got, want in zip(found, wanted, strict=True):
             torch.testing.assert_close(torch.as_tensor(got), want)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_selections(name, dtype, tmp_path) -> None:
-    values = [(value.view(4, 3) - 5).to(dtype) for value in MATRICES]
-    if dtype == torch.bfloat16:  # NumPy has no bf16
-        values = [value.float() for value in values]
-
-        def function(x):
-            return FUNCTIONS[name](x.bfloat16()).float()
-    else:
-        function = FUNCTIONS[name]
-    compare(function, tmp_path / "package", values)
+def test_selections(tmp_path) -> None:
+    values = [(value.view(4, 3) - 5) for value in MATRICES]
+    compare(FUNCTIONS, tmp_path / "package", values)
 
 
-@pytest.mark.parametrize("name", INTEGERS)
-def test_counts(name, tmp_path) -> None:
-    compare(INTEGERS[name], tmp_path / "package", VECTORS)
+def test_counts(tmp_path) -> None:
+    compare(INTEGERS, tmp_path / "package", VECTORS)
 
 
 def test_a_negative_number_is_refused(tmp_path) -> None:
-    anabranch.export(Model(INTEGERS["bincount"]), tmp_path / "package", (VECTORS[0],))
+    model = Model(INTEGERS["bincount"]).eval()
+    anabranch.export(model, tmp_path / "package", (VECTORS[0],))
     loaded = anabranch.load(tmp_path / "package")
-    with pytest.raises((ValueError, RuntimeError), match="negative|Runtime assertion"):
+    with pytest.raises((ValueError, RuntimeError), match="negative"):
         loaded(torch.tensor([1, -1, 0, 2]).numpy())

@@ -9,7 +9,7 @@ import pytest
 import random_regions
 
 # None of these is refused by PyTorch.
-SEEDS = (1, 5, 10)
+SEEDS = (1,)
 COUNT = int(os.environ.get("ANABRANCH_REGIONS", "0"))
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from checking import meaningful_strides
 from torch._higher_order_ops import while_loop
-from whole_graphs import assert_whole, check_whole
+from whole_graphs import assert_whole, check_whole, together
 
 import anabranch
 
@@ -53,17 +53,12 @@ READ = {
 }
 
 
-@pytest.mark.parametrize("name", RETURNED)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_returned(name, dtype) -> None:
-    calls = [(x.to(dtype),) for (x,) in CALLS]
-    check_whole(RETURNED[name], *calls)
+def test_returned() -> None:
+    check_whole(together(RETURNED), *((x.bfloat16(),) for (x,) in CALLS))
 
 
-@pytest.mark.parametrize("name", READ)
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_read(name, dynamic) -> None:
-    check_whole(READ[name], *CALLS, dynamic=dynamic)
+def test_read() -> None:
+    check_whole(together(READ), *CALLS, dynamic=True)
 
 
 def test_a_check_of_a_float_has_the_line() -> None:
@@ -86,11 +81,13 @@ PREDICATES = {
 }
 
 
-@pytest.mark.parametrize("name", PREDICATES)
-def test_branch(name) -> None:
+def test_branch() -> None:
     def choose(x):
         y = x * 2
-        return torch.cond(PREDICATES[name](x), lambda y: y + 1, lambda y: y - 1, (y,))
+        return [
+            torch.cond(predicate(x), lambda y: y + 1, lambda y: y - 1, (y,))
+            for predicate in PREDICATES.values()
+        ]
 
     check_whole(choose, *CALLS)
 
@@ -103,8 +100,7 @@ def test_a_branch_returns_numbers() -> None:
     check_whole(choose, *CALLS)
 
 
-@pytest.mark.parametrize("counts", [False, True])
-def test_a_loop_counts(counts) -> None:
+def test_loops_count() -> None:
     def repeat(x):
         most = (x > 0).sum().item()
 
@@ -114,7 +110,8 @@ def test_a_loop_counts(counts) -> None:
         def double(n, y):
             return n + 1, y * 2 + n
 
-        return while_loop(test, double, (0 if counts else torch.tensor(0), x))
+        by_number = while_loop(test, double, (0, x))
+        return *by_number, *while_loop(test, double, (torch.tensor(0), x))
 
     check_whole(repeat, *CALLS)
 
@@ -128,11 +125,13 @@ BRANCHES = {
 }
 
 
-@pytest.mark.parametrize("name", BRANCHES)
-def test_a_branch_decides_a_size(name) -> None:
+def test_branches_decide_sizes() -> None:
     def choose(x):
-        y = torch.cond(x.sum() > 0, *BRANCHES[name], (x,))
-        return y, y.sum(0) * 2, (y[y > 0] + 1).sum()
+        chosen = []
+        for branches in BRANCHES.values():
+            y = torch.cond(x.sum() > 0, *branches, (x,))
+            chosen += [y, y.sum(0) * 2, (y[y > 0] + 1).sum()]
+        return chosen
 
     check_whole(choose, *CALLS)
 
@@ -149,17 +148,16 @@ def test_a_branch_of_a_size_of_the_run() -> None:
 # Strides of results
 
 
-@pytest.mark.parametrize("name", ["of a selection", "of a result", "three"])
-def test_permuted_results(name) -> None:
+def test_permuted_results() -> None:
     functions = {
         "of a selection": lambda x: x[x[:, 0] > 0].t(),
         "of a result": lambda x: (x[x[:, 0] > 0] * 2).t().exp(),
         "three": lambda x: torch.stack([x[x > 0], x[x > 0]], 1).unsqueeze(0).mT * 2,
     }
-    run = check_whole(functions[name], *CALLS)
+    run = check_whole(together(functions), *CALLS)
     for (x,) in CALLS:
-        got, wanted = run(x), functions[name](x)
-        assert meaningful_strides(got) == meaningful_strides(wanted)
+        for got, wanted in zip(run(x), together(functions)(x), strict=True):
+            assert meaningful_strides(got) == meaningful_strides(wanted)
 
 
 def test_a_package_returns_a_number(tmp_path) -> None:

@@ -36,6 +36,15 @@ def check_whole(
     return compiled
 
 
+def together(functions: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
+    """One function that returns what each of these returns."""
+
+    def run(*arguments: Any) -> tuple[Any, ...]:
+        return tuple(function(*arguments) for function in functions.values())
+
+    return run
+
+
 def assert_whole() -> None:
     """The graph that was compiled last is one program."""
     report = anabranch.last_report()

@@ -88,6 +88,9 @@ def _repeat_interleave(repeats: Tensor, output_size: Any = None) -> Any:
     ends = repeats.to(torch.int64).cumsum(0)
     total = repeats.sum().item()
     torch._check(total >= 0)
+    if isinstance(repeats.shape[0], int) and repeats.shape[0]:
+        least = repeats.amin().item() >= 0
+        aten._assert_scalar.default(least, "repeats must not be negative")
     made = ends.new_zeros(total + 1)
     made = aten.index_put(made, (ends,), torch.ones_like(ends), True)
     return made.cumsum(0).narrow(0, 0, total)
@@ -96,7 +99,8 @@ def _repeat_interleave(repeats: Tensor, output_size: Any = None) -> Any:
 def _bincount(self: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Any:
     if not isinstance(self.shape[0], int) or self.shape[0] == 0:
         return NotImplemented
-    torch._check(self.amin().item() >= 0, lambda: "bincount counts no negative numbers")
+    least = self.amin().item() >= 0
+    aten._assert_scalar.default(least, "bincount takes no negative numbers")
     number = torch.clamp_min(self.to(torch.int64).amax() + 1, minlength).item()
     torch._check(number >= 0)
     dtype = torch.int64
