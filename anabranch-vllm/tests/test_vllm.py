@@ -84,6 +84,45 @@ def main():
 if __name__ == "__main__":
     main()
 """
+# Tokens before and after a server loads other weights.
+RELOAD = """
+import json, os, sys, torch
+from transformers import LlamaConfig, LlamaForCausalLM
+from vllm import LLM, SamplingParams
+
+def write(folder, seed, fields):
+    torch.manual_seed(seed)
+    config = LlamaConfig(**json.loads(fields), initializer_range=0.15)
+    LlamaForCausalLM(config).save_pretrained(f"{folder}/{seed}")
+
+def serve(folder, **arguments):
+    return LLM(
+        folder, skip_tokenizer_init=True, dtype="float32", max_model_len=64,
+        max_num_seqs=2, seed=0, enable_prefix_caching=False, **arguments,
+    )
+
+def tokens(llm):
+    greedy = SamplingParams(temperature=0, max_tokens=12, detokenize=False)
+    (found,) = llm.generate([{"prompt_token_ids": [5, 6, 7]}], greedy)
+    return list(found.outputs[0].token_ids)
+
+def main():
+    folder, how = sys.argv[1:3]
+    paths = [f"{folder}/{seed}" for seed in (0, 1)]
+    for seed in (0, 1):
+        write(folder, seed, sys.argv[3])
+    if how == "fresh":
+        print("RESULT", json.dumps([tokens(serve(p, enforce_eager=True)) for p in paths]))
+        return
+    llm, found = serve(paths[0]), []
+    for path in (paths[0], paths[1], paths[0]):
+        llm.collective_rpc("reload_weights", kwargs={"weights_path": path})
+        found.append(tokens(llm))
+    print("RESULT", json.dumps(found))
+
+if __name__ == "__main__":
+    main()
+"""
 BERT = {
     "architectures": ["BertModel"],
     "model_type": "bert",
@@ -99,13 +138,17 @@ BERT = {
 }
 EMBEDDINGS = """
 import json, sys
+from tokenizers import Tokenizer, models
+from transformers import PreTrainedTokenizerFast
 from vllm import LLM
 
 def main():
+    words = models.WordLevel({f"w{i}": i for i in range(512)}, unk_token="w0")
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(words))
+    tokenizer.save_pretrained(sys.argv[1])
     llm = LLM(
-        sys.argv[1], runner="pooling", load_format="dummy", skip_tokenizer_init=True,
-        dtype="float32", max_model_len=128, max_num_seqs=8, seed=0,
-        **json.loads(sys.argv[2]),
+        sys.argv[1], runner="pooling", load_format="dummy", dtype="float32",
+        max_model_len=128, max_num_seqs=8, seed=0, **json.loads(sys.argv[2]),
     )
     found = []
     for sizes in ([5, 1, 40], [7]):
@@ -189,4 +232,14 @@ def test_embeddings_equal_eager(tmp_path) -> None:
     expected, _ = run(tmp_path, EMBEDDINGS, json.dumps({"enforce_eager": True}))
     found, log = run(tmp_path, EMBEDDINGS, json.dumps({}))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert "Anabranch: 1 program" in log
+
+
+@needs_vllm
+def test_weights_that_are_loaded_anew(tmp_path) -> None:
+    fields = json.dumps(CONFIG)
+    (first, second), _ = run(tmp_path, RELOAD, "fresh", fields)
+    found, log = run(tmp_path, RELOAD, "reload", fields)
+    assert first != second
+    assert found == [first, second, first]
     assert "Anabranch: 1 program" in log
