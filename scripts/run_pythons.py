@@ -54,19 +54,19 @@ class Environment:
         """Makes the venv, once, and puts the newest wheel into it."""
         complete = self.folder / "complete"
         if not complete.exists():
-            command = [self.python.executable, "-m", "venv", "--clear", self.folder]
-            subprocess.run(command, check=True)
+            words = ["-m", "venv", "--clear", str(self.folder)]
+            subprocess.run([str(self.python.executable), *words], check=True)
             self._pip(f"torch=={self.torch}", *NEEDED)
             complete.touch()
         wheels = ["--no-index", "--find-links", str(ROOT / "dist")]
         self._pip("--no-deps", "--force-reinstall", *wheels, COMPILER.name)
 
     def _pip(self, *words: str) -> None:
-        command = [self.executable, "-m", "pip", "install", "-q", *words]
+        command = [str(self.executable), "-m", "pip", "install", "-q", *words]
         subprocess.run(command, check=True)
 
     def passes(self, tests: list[str]) -> bool:
-        command = [self.executable, "-m", "pytest", "-q", "-n2", "--dist=loadfile"]
+        command = [str(self.executable), "-m", "pytest", "-q", "-n2", "--dist=loadfile"]
         command += ["-o", f"pythonpath={PATHS}", "-p", "no:cacheprovider", *tests]
         return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
 
