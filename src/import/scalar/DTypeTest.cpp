@@ -50,11 +50,11 @@ TEST_F(Promotions, ByTheStrengthOfTheOperands) {
 }
 
 TEST_F(Promotions, NamesRoundTrip) {
-  for (const char *name :
-       {"bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64"})
+  for (const char *name : {"bool", "u8", "i8", "i16", "i32", "i64", "f16",
+                           "bf16", "f32", "f64", "c64", "c128"})
     EXPECT_EQ(nameOf(dtype(name)), name);
   EXPECT_FALSE(parseDType("f31", &context));
-  EXPECT_EQ(setOf(dtype("c64")), 0u);
+  EXPECT_EQ(setOf(dtype("c32")), 0u);
   EXPECT_EQ(setOf(dtype("u32")), 0u);
 }
 
