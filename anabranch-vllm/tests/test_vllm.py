@@ -203,10 +203,10 @@ def test_tokens_equal_eager(tmp_path) -> None:
 
 
 @needs_vllm
-@pytest.mark.parametrize("mode", [2, 3])
-def test_a_backend_by_name(tmp_path, mode) -> None:
+def test_a_backend_by_name(tmp_path) -> None:
+    """In mode 2: vLLM's default mode refuses all names but its own."""
     expected, _ = generate(tmp_path, enforce_eager=True)
-    chosen = {"mode": mode, "backend": "anabranch"}
+    chosen = {"mode": 2, "backend": "anabranch"}
     found, log = generate(tmp_path, compilation_config=chosen)
     assert found == expected
     assert "Anabranch: 1 program" in log
