@@ -481,7 +481,7 @@ def test_second_trace_drops_the_entry(home) -> None:
 
 class Refused(torch.nn.Module):
     def method(self, x):
-        return torch.nonzero(x).shape[0]
+        return torch.nonzero(x).expand(-1, 3)
 
 
 def test_what_cannot_be_kept_runs(home) -> None:
@@ -491,8 +491,22 @@ def test_what_cannot_be_kept_runs(home) -> None:
         torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True),
         pytest.warns(UserWarning, match="Skip cache as .*PyTorch runs it"),
     ):
-        assert cached(x) == 1
+        assert torch.equal(cached(x), torch.tensor([[1, 1, 1]]))
     assert not functions(home)
+
+
+class Counted(torch.nn.Module):
+    def method(self, x):
+        return torch.nonzero(x).shape[0]
+
+
+def test_a_number_of_the_data_is_kept(home) -> None:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        first = anabranch.cache_compile(Counted().method)
+        assert first(torch.tensor([0.0, 1.0])) == 1
+        assert functions(home)
+        again = anabranch.cache_compile(Counted().method)
+        assert again(torch.tensor([2.0, 1.0])) == 2
 
 
 def test_under_no_grad_and_grad_mode_comes_back(no_dynamo) -> None:

@@ -26,7 +26,7 @@ def run(function, *arguments, calls=CALLS, **options):
 
 
 def half_by_torch(x):
-    return torch.fft.fft(x * 2).abs()
+    return torch.special.bessel_j0(x * 2).abs()
 
 
 def cut(x):
@@ -40,7 +40,7 @@ def test_pytorchs_operators_are_named(capsys):
     assert report["torch_share"] > 0.3
     [line] = capsys.readouterr().err.splitlines()
     assert f"{report['torch_share']:.0%} of a call" in line
-    assert "aten::_fft" in line and __file__ in line
+    assert "aten::special_bessel_j0" in line and __file__ in line
 
 
 def test_a_kernel_alone_needs_no_notice(capsys):
