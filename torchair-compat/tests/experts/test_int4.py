@@ -47,7 +47,9 @@ def test_rows_by_their_largest_element(smooth, dtype) -> None:
 def test_what_int4_needs() -> None:
     with pytest.raises(RuntimeError, match="int4 needs rows of a multiple of 8, got 6"):
         torch_npu.npu_dynamic_quant(torch.ones(2, 6), dst_type=torch.quint4x2)
-    with pytest.raises(RuntimeError, match="dst_type must be int8, quint4x2, .*got int32"):
+    with pytest.raises(
+        RuntimeError, match="dst_type must be int8, quint4x2, .*got int32"
+    ):
         torch_npu.npu_dynamic_quant(torch.ones(2, 8), dst_type=torch.int32)
     one = torch.ones(1)
     with pytest.raises(RuntimeError, match="quint4x2 needs div_mode False"):
