@@ -230,3 +230,19 @@ def test_tensors_in_objects_may_have_another_size(tmp_path, monkeypatch):
         run = anabranch.cache_compile(model.run, cache_dir=str(tmp_path), dynamic=False)
         with torch.no_grad():
             torch.testing.assert_close(run(x, holder), model.run(x, holder))
+
+
+class Counted(torch.nn.Module):
+    def method(self, x):
+        return torch.nonzero(x).shape[0]
+
+
+def test_a_number_of_the_data_is_kept() -> None:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        first = anabranch.cache_compile(Counted().method)
+        assert first(torch.tensor([0.0, 1.0])) == 1
+        compiled = anabranch.counters.compiles
+        torch._dynamo.reset()
+        again = anabranch.cache_compile(Counted().method)
+        assert again(torch.tensor([2.0, 1.0])) == 2
+    assert anabranch.counters.compiles == compiled
