@@ -33,7 +33,7 @@ errors          the errors that users meet
 location        the user's line that a node comes from
 report          counters, reports and messages
 metrics         figures for a monitoring system
-purity          which operators and graphs write nothing in place
+purity          which operators and graphs write nothing in place; defines such operators
 parameter_file  moves parameters out of memory
 memory          how much memory there is
 scratch         private folders for what is being compiled

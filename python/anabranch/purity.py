@@ -1,9 +1,10 @@
-"""Decides which graphs write nothing in place, and so need no functionalization."""
+"""Decides which graphs write nothing in place, and so need no functionalization.
+Operators of this package that write nothing are defined here, too."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -13,13 +14,9 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 # Namespaces whose schemas tell every effect of an operator.
 NAMESPACES = ("aten", "prims")
-# Single operators of other namespaces, for which the same holds.
-PURE = {
-    "anabranch::dequantized",
-    "anabranch::fft_complex",
-    "anabranch::fft_half_to_real",
-    "anabranch::fft_real_to_half",
-}
+# Operators that `define` made, for which the same holds.
+_defined: set[OpOverload] = set()
+_library = torch.library.Library("anabranch", "FRAGMENT")
 
 # Operators that write only what their subgraphs write.
 _RUN_SUBGRAPHS = (
@@ -50,6 +47,21 @@ _IN_PLACE = {
     "ilshift",
     "irshift",
 }
+
+
+def define(
+    schema: str, compute: Callable[..., object], fake: Callable[..., object]
+) -> OpOverload:
+    """Defines an operator of the namespace `anabranch` whose schema tells every effect.
+    `compute` computes it where no kernel does, and `fake` makes its results on fake
+    tensors."""
+    name = schema.partition("(")[0]
+    _library.define(schema)
+    _library.impl(name, compute, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"anabranch::{name}", fake, lib=_library)
+    made: OpOverload = getattr(torch.ops.anabranch, name).default
+    _defined.add(made)
+    return made
 
 
 class Impure(Exception):
@@ -119,4 +131,4 @@ def _is_pure(target: OpOverload | HigherOrderOperator) -> bool:
 
 def tells_effects(target: OpOverload) -> bool:
     """Whether the operator's schema tells every effect that it has."""
-    return target.namespace in NAMESPACES or target._schema.name in PURE
+    return target.namespace in NAMESPACES or target in _defined

@@ -15,13 +15,8 @@ from typing import Any
 
 import torch
 
+from .. import purity
 from .recurrent import layers
-
-_library = torch.library.Library("anabranch", "FRAGMENT")
-_library.define(
-    "dequantized(Tensor integers, Tensor scale, Tensor? offset, int center,"
-    " ScalarType dtype) -> Tensor"
-)
 
 
 def _dequantized(
@@ -52,10 +47,12 @@ def _like(
     return integers.new_empty((rows, columns * per_byte), dtype=dtype)
 
 
-torch.library.impl(_library, "dequantized", "CompositeExplicitAutograd")(_dequantized)
-torch.library.register_fake("anabranch::dequantized", _like, lib=_library)
-
-dequantized = torch.ops.anabranch.dequantized.default
+dequantized = purity.define(
+    "dequantized(Tensor integers, Tensor scale, Tensor? offset, int center,"
+    " ScalarType dtype) -> Tensor",
+    _dequantized,
+    _like,
+)
 
 # The function that computes each of these operators.
 PARTS: dict[Any, Callable[..., Any]] = {dequantized: _dequantized, **layers.PARTS}

@@ -17,19 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ... import purity
 from .values import Complex, rule
 
 aten = torch.ops.aten
-_library = torch.library.Library("anabranch", "FRAGMENT")
-
-
-def _define(schema: str, function: Any, fake: Any) -> Any:
-    """The operator of this schema. `function` computes it where no kernel does."""
-    _library.define(schema)
-    name = schema.partition("(")[0]
-    torch.library.impl(_library, name, "CompositeExplicitAutograd")(function)
-    torch.library.register_fake(f"anabranch::{name}", fake, lib=_library)
-    return getattr(torch.ops.anabranch, name).default
 
 
 def _split(value: Tensor) -> tuple[Tensor, Tensor]:
@@ -43,7 +34,7 @@ def _empty(like: Tensor, dim: int, length: Any) -> Tensor:
     return like.new_empty(size)
 
 
-fft_complex = _define(
+fft_complex = purity.define(
     "fft_complex(Tensor re, Tensor im, int dim, bool inverse, int norm)"
     " -> (Tensor, Tensor)",
     lambda re, im, dim, inverse, norm: _split(
@@ -51,14 +42,14 @@ fft_complex = _define(
     ),
     lambda re, im, *_: (re.new_empty(re.shape), im.new_empty(im.shape)),
 )
-fft_real_to_half = _define(
+fft_real_to_half = purity.define(
     "fft_real_to_half(Tensor self, int dim, int norm) -> (Tensor, Tensor)",
     lambda self, dim, norm: _split(aten._fft_r2c(self, [dim], norm, True)),
     lambda self, dim, _: tuple(
         _empty(self, dim, self.shape[dim] // 2 + 1) for _ in range(2)
     ),
 )
-fft_half_to_real = _define(
+fft_half_to_real = purity.define(
     "fft_half_to_real(Tensor re, Tensor im, int dim, SymInt length, int norm) -> Tensor",
     lambda re, im, dim, length, norm: aten._fft_c2r(
         torch.complex(re, im), [dim], norm, length
