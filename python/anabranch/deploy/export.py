@@ -278,16 +278,15 @@ def _refuse_fallbacks(report: Mapping[str, Any], allow_collectives: bool) -> Non
 def _refuse_made_results(graph: Mapping[str, Any]) -> None:
     """CompileError: PyTorch makes the memory of a result when the run has decided its
     size."""
-    for node in (
-        n for part in (graph, *graph.get("regions", [])) for n in part["nodes"]
-    ):
+    parts = (graph, *graph.get("regions", []))
+    for node in (node for part in parts for node in part["nodes"]):
         if any(result.get("run_sized") for result in node["results"]):
-            line = node.get("loc", {})
+            found = node.get("loc") or {}
+            where = f"{found['file']}:{found['line']}" if found.get("file") else ""
             raise CompileError(
                 "the run decides the size of a result, and PyTorch would make its memory"
-                " (allow_libtorch=True takes it): what follows"
-                f" {line.get('file', 'an unknown line')}:{line.get('line', 0)}; return a"
-                " tensor of a known size"
+                f" (allow_libtorch=True takes it): {where or 'an unknown line'}; return"
+                " a tensor of a known size"
             )
 
 

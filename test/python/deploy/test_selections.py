@@ -69,3 +69,11 @@ def test_a_negative_number_is_refused(tmp_path) -> None:
     loaded = anabranch.load(tmp_path / "package")
     with pytest.raises((ValueError, RuntimeError), match="test_selections.py"):
         loaded(torch.tensor([1, -1, 0, 2]).numpy())
+
+
+def test_results_of_unknown_size_are_refused(tmp_path) -> None:
+    model = Model(lambda x: x[x[:, 0] > 0] * 2).eval()
+    with pytest.raises(
+        anabranch.CompileError, match=r"test_selections.py:\d+; return a"
+    ):
+        anabranch.export(model, tmp_path / "package", (MATRICES[0].view(4, 3),))
