@@ -18,7 +18,8 @@ def copy_before(
     mode: FakeTensorMode,
 ) -> dict[Node, Node]:
     """Copies the nodes of `part` before a node of `module`. Its placeholders are
-    `inputs`, and its constants and subgraphs become attributes of the module. Returns each copy."""
+    `inputs`, and its constants and subgraphs become attributes of the module. Returns
+    each copy."""
     copies = dict(zip(part.graph.find_nodes(op="placeholder"), inputs))
     with module.graph.inserting_before(node):
         for inner in part.graph.nodes:
