@@ -133,7 +133,7 @@ def npu_fused_infer_attention_score(
     NotImplementedError: called outside a compiled function.
     """
     _for_graphs("npu_fused_infer_attention_score")
-    operator = _torch.ops.npu._fused_infer_attention_of_tensors
+    operator = _torch.ops.npu.npu_fused_infer_attention_score
     return operator(query, key, value, **options)
 
 
@@ -142,7 +142,7 @@ def npu_fused_infer_attention_score_v2(
 ) -> tuple[_torch.Tensor, _torch.Tensor]:
     """The same of version two."""
     _for_graphs("npu_fused_infer_attention_score_v2")
-    operator = _torch.ops.npu._fused_infer_attention_v2_of_tensors
+    operator = _torch.ops.npu.npu_fused_infer_attention_score_v2
     return operator(query, key, value, **options)
 
 

@@ -15,6 +15,7 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from anabranch import extension
 from anabranch.extension import InputSource
 
+from ..device.traced_floats import with_constant_floats
 from ..dump.debug_folder import DebugFolder
 from ..errors import wrapping
 from ..ge.returned_writes import return_nothing
@@ -122,6 +123,7 @@ def _return_tuple(module: torch.fx.GraphModule) -> bool:
 
 
 @register_backend(name="npu")
+@with_constant_floats
 def npu(
     module: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
@@ -159,6 +161,7 @@ def npu(
 
 
 @register_backend(name="npugraph_ex")
+@with_constant_floats
 def npugraph_ex(
     module: torch.fx.GraphModule,
     example_inputs: Sequence[Any],

@@ -12,6 +12,7 @@ from . import (
     contrib,
     distributed,
     hccl,
+    indices,
     names,
     npu,
     products,
@@ -30,6 +31,7 @@ def install() -> tuple[ModuleType, ModuleType]:
     names.install(npu)
     alias.install()
     products.install()
+    indices.install()
     hccl.install()
     traced_streams.install()
     sys.modules["torch.npu"] = npu

@@ -15,6 +15,8 @@ import torch
 from torch.fx.node import has_side_effect
 from torch.jit._builtins import _register_builtin
 
+from anabranch.extension import is_traced
+
 from ..device.tape import recorded_as_one, recorded_whole
 from .checks import check, check_shape, naming
 from .result_forms import remembering
@@ -128,13 +130,15 @@ def npu_effect(traced: Callable[..., None]) -> Callable[[_F], _F]:
     return define
 
 
-def npu_attention(schema: str) -> Callable[[_F], _F]:
+def npu_attention(schema: str, lengths: tuple[str, str]) -> Callable[[_F], _F]:
     """`npu_operator_of` for an operator that returns (attention, log-sum-exp). A captured
-    graph can change its arguments. Beside it stand an overload that writes to `out`, and
-    `_<name>_get_max_workspace`, since an NPU needs memory for it."""
+    graph can change its arguments. Beside it stand overloads whose `lengths` are tensors,
+    one that writes to `out`, and `_<name>_get_max_workspace`, since an NPU needs memory
+    for it."""
 
     def define(function: _F) -> _F:
         name = function.__name__
+        _define_of_tensors(function, schema, lengths)
         taken = schema.rpartition(") -> ")[0]
         _LIBRARY.define(f"{name}{schema}")
         _LIBRARY.define(
@@ -160,6 +164,44 @@ def npu_attention(schema: str) -> Callable[[_F], _F]:
         return _described(function, packet)
 
     return define
+
+
+def _define_of_tensors(
+    function: Callable[..., Any], schema: str, lengths: tuple[str, str]
+) -> None:
+    """Defines the overloads of a function that take tensors for one of the `lengths`, or
+    both. PyTorch takes the first that fits. So they come before the overload of lists,
+    for which it would read a tensor's values, and that with most tensors is the first."""
+    name = function.__name__
+    for tensors in (lengths, lengths[:1], lengths[1:]):
+        taken = schema
+        for what in tensors:
+            taken = taken.replace(f"SymInt[]? {what}=None", f"Tensor {what}")
+        kind = "_".join(("of", *tensors))
+        _LIBRARY.define(f"{name}.{kind}{taken}")
+        overload = getattr(getattr(torch.ops.npu, name), kind)
+        checked = naming(_reading(function, tensors), overload._schema)
+        COMPOSITIONS[overload] = checked
+        whole = recorded_whole(overload, remembering(checked, overload._schema))
+        _LIBRARY.impl(f"{name}.{kind}", whole, "CompositeImplicitAutograd")
+
+
+def _reading(
+    function: Callable[..., Any], names: tuple[str, ...]
+) -> Callable[..., Any]:
+    """Eager code reads the arguments `names`, since it works on as many rows as there
+    are. In a graph they are data."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for name in names:
+            given = kwargs[name]
+            if isinstance(given, torch.Tensor):
+                wide = given.to(torch.int64)
+                kwargs[name] = wide if is_traced() else wide.tolist()
+        return function(*args, **kwargs)
+
+    return call
 
 
 def _writing_to_out(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from anabranch.extension import is_traced
 
-from ..definition import npu_attention, npu_operator_of
+from ..definition import npu_attention
 from ..quantisation.integers import unpack_int4
 from . import scales as attention_scales
 from .masks import visible
@@ -335,7 +335,7 @@ _SCHEMA = (
 )
 
 
-@npu_attention(_SCHEMA)
+@npu_attention(_SCHEMA, ("actual_seq_lengths", "actual_seq_lengths_kv"))
 def npu_fused_infer_attention_score(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor]:
@@ -344,7 +344,8 @@ def npu_fused_infer_attention_score(
     query, key, value  in the layout `input_layout`; key and value of int32 hold eight
                        int4 each
     atten_mask      true where a row does not see a column
-    actual_seq_lengths, actual_seq_lengths_kv  lengths of sequences
+    actual_seq_lengths, actual_seq_lengths_kv  lengths of sequences: lists, or tensors,
+                    which are data in a graph
     block_table     the blocks of a paged cache, which may be in FRACTAL_NZ: (blocks,
                     heads, D / n, size, n)
     query_padding_size, kv_padding_size  one element: how many rows come after each
@@ -354,14 +355,6 @@ def npu_fused_infer_attention_score(
     The second result is filled only with `softmax_lse_flag`. ValueError: a wrong
     argument. NotImplementedError: rotary parts of integers.
     """
-    return attend(query, key, value, options, "npu_fused_infer_attention_score")
-
-
-@npu_operator_of(_SCHEMA.replace("SymInt[]?", "Tensor?"))
-def _fused_infer_attention_of_tensors(
-    query: Tensor, key: Tensor, value: Tensor, **options: Any
-) -> tuple[Tensor, Tensor]:
-    """The same operator with lengths as int64 tensors."""
     return attend(query, key, value, options, "npu_fused_infer_attention_score")
 
 
@@ -403,14 +396,7 @@ _SECOND_SCHEMA = (
 )
 
 
-def _attend_second(
-    query: Tensor, key: Tensor, value: Tensor, options: dict[str, Any]
-) -> tuple[Tensor, Tensor]:
-    renamed = {RENAMED.get(name, name): value for name, value in options.items()}
-    return attend(query, key, value, renamed, "npu_fused_infer_attention_score_v2")
-
-
-@npu_attention(_SECOND_SCHEMA)
+@npu_attention(_SECOND_SCHEMA, ("actual_seq_qlen", "actual_seq_kvlen"))
 def npu_fused_infer_attention_score_v2(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor]:
@@ -419,12 +405,5 @@ def npu_fused_infer_attention_score_v2(
     keys, and `dequant_scale_query`, a factor for each row and head of a query of int8.
     After Ascend's API reference of torch_npu, page of its name. Raises ValueError, and
     NotImplementedError for arguments that are reserved."""
-    return _attend_second(query, key, value, options)
-
-
-@npu_operator_of(_SECOND_SCHEMA.replace("SymInt[]?", "Tensor?"))
-def _fused_infer_attention_v2_of_tensors(
-    query: Tensor, key: Tensor, value: Tensor, **options: Any
-) -> tuple[Tensor, Tensor]:
-    """The same, lengths being tensors of int64."""
-    return _attend_second(query, key, value, options)
+    renamed = {RENAMED.get(name, name): value for name, value in options.items()}
+    return attend(query, key, value, renamed, "npu_fused_infer_attention_score_v2")
