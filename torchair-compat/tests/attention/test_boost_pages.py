@@ -79,3 +79,26 @@ def test_quantised_by_tables() -> None:
         torch_npu._npu_quantize_per_tensor(
             x, scale.reshape((1,) * 7 + (3, 4)), point, y
         )
+
+
+@pytest.mark.parametrize(
+    ("argument", "wrong", "text"),
+    [
+        (2, torch.zeros(2, dtype=torch.int32), "block_table must have 2 dimensions"),
+        (2, torch.zeros(2, 3), "block_table must be"),
+        (3, torch.ones(3, dtype=torch.int32), "context_lens must have shape"),
+        ("seq_starts", torch.zeros(5, dtype=torch.int32), "seq_starts must have shape"),
+    ],
+)
+def test_loading_names_its_own_arguments(argument, wrong, text) -> None:
+    given = [
+        torch.randn(4, 4, 2, 8),
+        torch.randn(4, 4, 2, 8),
+        torch.zeros(2, 3, dtype=torch.int32),
+        torch.ones(2, dtype=torch.int32),
+    ]
+    named = {argument: wrong} if isinstance(argument, str) else {}
+    if not named:
+        given[argument] = wrong
+    with pytest.raises(RuntimeError, match=f"^npu_paged_cache_load: {text}"):
+        torch_npu.atb.npu_paged_cache_load(*given, **named)

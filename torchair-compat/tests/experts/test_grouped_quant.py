@@ -77,6 +77,33 @@ def test_gate_of_int8(scale, kind) -> None:
     check_quantised(found, wanted)
 
 
+def test_gate_of_single_tensors() -> None:
+    """npu_grouped_matmul_swiglu_quant has the bits of its second version, for weights of
+    int8 and of int4, and errors of its own name."""
+    x, tokens = integers(M, K, most=100).to(torch.int8), torch.rand(M) / 9
+    weight, code, _, assist = mixed(PARTS)
+    wide = integers(GROUPS, K, N, most=100).to(torch.int8), torch.rand(GROUPS, N)
+    single = torch_npu.npu_grouped_matmul_swiglu_quant
+    for right, scale, bias in ((*wide, None), (pack(weight), code, assist)):
+        extra = {} if bias is None else {"weight_assist_matrix": [bias]}
+        wanted = torch_npu.npu_grouped_matmul_swiglu_quant_v2(
+            x, [right], [scale], tokens, lists(0), dequant_mode=len(extra), **extra
+        )
+
+        def function(x, right, groups, scale, tokens, bias):
+            return single(x, right, groups, scale, tokens, bias=bias)
+
+        found = both(function, x, right, lists(0), scale, tokens, bias)
+        torch.testing.assert_close(found[:2], wanted, rtol=0, atol=0)
+        assert found[2].shape == () and found[2].dtype == F32
+    with pytest.raises(
+        RuntimeError, match=r"^npu_grouped_matmul_swiglu_quant: bias goes"
+    ):
+        single(x, pack(weight), lists(0), code, tokens)
+    with pytest.raises(RuntimeError, match=r"^npu_grouped_matmul_swiglu_quant: x must"):
+        single(x.float(), wide[0], lists(0), wide[1], tokens)
+
+
 @pytest.mark.parametrize("smooth", [None, (GROUPS,), (GROUPS, N // 2)])
 def test_gate_of_int4(smooth) -> None:
     x, weight = integers(M, K), integers(GROUPS, K, N)

@@ -323,6 +323,13 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
         "x_scale": torch.rand(4),
         "group_list": torch.tensor([1, 3]),
     },
+    "npu_grouped_matmul_swiglu_quant": {
+        "x": ints(4, 8),
+        "weight": ints(2, 8, 16),
+        "group_list": torch.tensor([1, 3]),
+        "weight_scale": R(2, 16),
+        "x_scale": torch.rand(4),
+    },
     "npu_grouped_matmul_finalize_routing": {
         "x": ints(4, 8),
         "w": ints(2, 8, 16),
@@ -365,6 +372,22 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
         "expert_num": 4,
         "quant_mode": 5,
     },
+    "npu_moe_init_routing_quant": [
+        {
+            "x": R(4, 8),
+            "expert_idx": _EXPERTS,
+            "active_num": 0,
+            "expert_num": 4,
+            "expert_tokens_num_mode": 2,
+        },
+        {
+            "x": R(4, 8),
+            "expert_idx": _EXPERTS,
+            "expert_num": 4,
+            "expert_capacity": 2,
+            "drop_pad_mode": 1,
+        },
+    ],
     "npu_moe_re_routing": {
         "tokens": R(6, 4),
         "expert_token_num_per_rank": torch.tensor([[2, 1], [1, 2]], dtype=torch.int32),

@@ -104,6 +104,7 @@ from .products.gathered import npu_batch_gather_matmul, npu_batch_gather_matmul_
 from .products.grouped_matmul import npu_grouped_matmul
 from .products.grouped_quant import (
     npu_grouped_matmul_finalize_routing,
+    npu_grouped_matmul_swiglu_quant,
     npu_grouped_matmul_swiglu_quant_v2,
     npu_groupmatmul_add_fp32,
     npu_quant_grouped_matmul_dequant,
@@ -164,6 +165,7 @@ from .routing.experts import (
 )
 from .routing.init_group_quant import npu_moe_init_routing_group_quant
 from .routing.init_routing import npu_moe_init_routing_v2
+from .routing.init_routing_quant import npu_moe_init_routing_quant
 from .routing.re_routing import npu_moe_re_routing
 from .routing.routing import (
     npu_moe_compute_expert_tokens,
@@ -242,6 +244,7 @@ __all__ = [
     "npu_grouped_dynamic_mx_quant",
     "npu_grouped_matmul",
     "npu_grouped_matmul_finalize_routing",
+    "npu_grouped_matmul_swiglu_quant",
     "npu_grouped_matmul_swiglu_quant_v2",
     "npu_groupmatmul_add_fp32",
     "npu_incre_flash_attention",
@@ -276,6 +279,7 @@ __all__ = [
     "npu_moe_gating_top_k_softmax_v2",
     "npu_moe_init_routing",
     "npu_moe_init_routing_group_quant",
+    "npu_moe_init_routing_quant",
     "npu_moe_init_routing_v2",
     "npu_moe_re_routing",
     "npu_moe_token_permute",

@@ -44,12 +44,13 @@ def npu_paged_cache_load(
     check(context_lens.numel() > 0, name, "context_lens must not be empty")
     tokens = int(context_lens[-1] if cumsum else context_lens.sum())
     given = block_table, context_lens, seq_starts, cumsum
+    names = "block_table", "context_lens", "seq_starts"
     made = []
     for what, cache in (("key", key_cache), ("value", value_cache)):
         fits = cache.dim() == 4
         check(fits, name, f"{what}_cache must have 4 dimensions, got {cache.dim()}")
         rows = cache.new_zeros(tokens, *cache.shape[2:])
-        gather_pages(name, what, cache, rows, *given)
+        gather_pages(name, what, cache, rows, *given, names=names)
         made.append(rows)
     return made[0], made[1]
 

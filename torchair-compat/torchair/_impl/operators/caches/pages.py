@@ -81,16 +81,17 @@ def gather_pages(
     lens: Tensor,
     offset: Tensor | None,
     is_sums: bool,
+    names: tuple[str, str, str] = ("block_tables", "seq_lens", "seq_offset"),
 ) -> None:
-    """Writes the rows of sequences, out of their pages, into `rows`."""
+    """Writes the rows of sequences, out of their pages, into `rows`. `names`: what the
+    operator calls the table, the lengths and the offsets."""
     check_dtype(cache, name, f"{what}_cache", (rows.dtype,))
-    check_dtype(table, name, "block_tables", INTEGERS)
-    check_dtype(lens, name, "seq_lens", INTEGERS)
-    check_dtype(offset, name, "seq_offset", INTEGERS)
-    check(table.dim() == 2, name, "block_tables must have 2 dimensions")
+    for argument, given in zip(names, (table, lens, offset)):
+        check_dtype(given, name, argument, INTEGERS)
+    check(table.dim() == 2, name, f"{names[0]} must have 2 dimensions")
     batch = table.shape[0]
-    check_shape(lens, name, "seq_lens", (batch + int(is_sums),))
-    check_shape(offset, name, "seq_offset", (batch,))
+    check_shape(lens, name, names[1], (batch + int(is_sums),))
+    check_shape(offset, name, names[2], (batch,))
     pages = _pages(name, what, cache, rows)
     size = pages.shape[1]
     ends = lens.to(torch.int64)[1:] if is_sums else lens.to(torch.int64).cumsum(0)

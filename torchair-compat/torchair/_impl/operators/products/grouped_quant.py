@@ -90,32 +90,82 @@ def npu_grouped_matmul_swiglu_quant_v2(
     for what, given in (("weight", weight), ("weight_scale", weight_scale)):
         check(len(given) == 1, name, f"{what} must have one tensor, got {len(given)}")
     _check_rows(name, x, weight[0], "weight")
-    groups, scale = weight[0].shape[0], weight_scale[0]
-    mixed = x.dtype == torch.int8 and weight[0].dtype == torch.int32
-    parts = scale.dim() == 3
-    text = f"weight_scale of {scale.dim()} dimensions does not go with dequant_mode"
-    check(parts == (dequant_mode == 1), name, f"{text} {dequant_mode}")
-    check(mixed or not parts, name, "dequant_mode 1 needs x of int8 and weight of int4")
+    parts = weight_scale[0].dim() == 3
+    text = f"weight_scale of {weight_scale[0].dim()} dimensions does not go with"
+    check(parts == (dequant_mode == 1), name, f"{text} dequant_mode {dequant_mode}")
     assist = weight_assist_matrix or []
+    mixed = _is_mixed(x, weight[0])
     text = "weight_assist_matrix goes with x of int8 and weight of int4, as one tensor"
     check(len(assist) == int(mixed), name, text)
     packed = x.dtype == torch.int32
     text = f"smooth_scale must be None for x of {x.dtype}"
     check(packed or smooth_scale is None, name, text)
-    ends = _ends(name, group_list, group_list_type, groups)
+    operands = x, weight[0], weight_scale[0], x_scale, assist[0] if assist else None
+    ends = _ends(name, group_list, group_list_type, weight[0].shape[0])
+    return _gate(name, operands, ends, smooth_scale)
+
+
+@npu_operator
+def npu_grouped_matmul_swiglu_quant(
+    x: Tensor,
+    weight: Tensor,
+    group_list: Tensor,
+    weight_scale: Tensor,
+    x_scale: Tensor,
+    *,
+    bias: Tensor | None = None,
+    offset: Reserved[Tensor | None] = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """npu_grouped_matmul_swiglu_quant_v2 with single tensors, for x of int8 and the ends
+    of groups.
+
+    weight        (groups, k, n) int8, or with eight int4 in each int32
+    weight_scale  (groups, n), or of int4 (groups, parts, n)
+    bias          (groups, n) f32, which a weight of int4 needs: 8 * weight_scale * weight
+                  summed over k
+
+    Returns int8 (m, n / 2), f32 (m,), and an f32 scalar that nothing reads: 0.
+    RuntimeError: another shape or dtype.
+    """
+    name = "npu_grouped_matmul_swiglu_quant"
+    _check_rows(name, x, weight, "weight")
+    check_dtype(x, name, "x", (torch.int8,))
+    text = "bias goes with weight of int4, which needs it"
+    check((bias is not None) == _is_mixed(x, weight), name, text)
+    ends = _ends(name, group_list, 0, weight.shape[0])
+    operands = x, weight, weight_scale, x_scale, bias
+    return *_gate(name, operands, ends, None), x_scale.new_zeros(())
+
+
+def _is_mixed(x: Tensor, weight: Tensor) -> bool:
+    return x.dtype == torch.int8 and weight.dtype == torch.int32
+
+
+def _gate(
+    name: str,
+    operands: tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None],
+    ends: Tensor,
+    smooth: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """The rows of products, gated and quantised. `operands`: x, the weight, its scale, the
+    scale of x, and what int8 rows add for a weight of int4."""
+    x, weight, scale, x_scale, assist = operands
+    _check_rows(name, x, weight, "weight")
+    text = "weight_scale of 3 dimensions needs x of int8 and weight of int4"
+    check(scale.dim() != 3 or _is_mixed(x, weight), name, text)
     sizes = torch.diff(ends, prepend=ends.new_zeros(1))
-    bias_of = assist[0] if mixed else None
-    made = quantised_rows(x, weight[0], sizes, 1, scale, x_scale, bias_of)
+    made = quantised_rows(x, weight, sizes, 1, scale, x_scale, assist)
     half = made.shape[1] // 2
     check(
         half * 2 == made.shape[1], name, f"weight must have an even n, got {made.shape}"
     )
     gated = swiglu(made, True)
+    groups = weight.shape[0]
     group = group_of_rows(ends, x.shape[0])
-    if smooth_scale is not None:
-        check_dtype(smooth_scale, name, "smooth_scale", (torch.float32,))
-        check_shape(smooth_scale, name, "smooth_scale", (groups, half), (groups,))
-        gated = gated * of_group(smooth_scale, group)
+    if smooth is not None:
+        check_dtype(smooth, name, "smooth_scale", (torch.float32,))
+        check_shape(smooth, name, "smooth_scale", (groups, half), (groups,))
+        gated = gated * of_group(smooth, group)
     inside = group < groups
     values, scales = row_scale(torch.where(inside.unsqueeze(-1), gated, 0.0))
     return values, torch.where(inside, scales, 0.0)
