@@ -21,6 +21,7 @@ ENTRY = Path("executor", "offline", "infer.py")
 _LAUNCH = str(Path(__file__).with_name("launch.py"))
 _TEXT = re.compile(r"Request (\d+): outputs: (.*)")
 _TIME = re.compile(r"(?:decode|mtp model) average inference time cost is ([\d.]+) ms")
+_FRAME = re.compile(r'^  File "(.+)", line \d+', re.MULTILINE)
 _ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception|NotFound): .*)$", re.MULTILINE)
 
 
@@ -66,7 +67,15 @@ def run(recipes: Path, settings: Path, ranks: int, port: int, limit: float) -> E
     # A rank that lost another one ends with that, not with the cause.
     said = logs[failed[0]].read_text(errors="replace")
     errors = _ERROR.findall(said) or [f"rank {failed[0]} was stopped"]
-    return Ended(error=errors[-1], log=said[-3000:])
+    return Ended(error=errors[-1] + _own_place(said, recipes), log=said[-3000:])
+
+
+def _own_place(said: str, recipes: Path) -> str:
+    """Names the file of the recipes that raised the last error, if one did."""
+    last = Path((_FRAME.findall(said) or [""])[-1])
+    if not last.is_relative_to(recipes):
+        return ""
+    return f" (raised by {last.relative_to(recipes)})"
 
 
 def _fork(command: list[str], more: dict[str, str], log: Path, folder: Path) -> int:

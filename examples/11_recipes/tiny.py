@@ -223,7 +223,13 @@ QUANTISED = {
             "input_activations": {**_INT8, "strategy": "token", "dynamic": True},
         }
     },
-    "ignore": ["lm_head", "re:.*kv_b_proj.*"],
+    # As the recipes' own conversions leave them.
+    "ignore": [
+        "re:.*head.*",
+        "re:.*[.]gate$",
+        "re:.*(kv_a_proj_with_mqa|kv_b_proj|[.]q_a_proj|eh_proj)$",
+        "re:.*indexer[.](wk|weights_proj)$",
+    ],
 }
 # Where a model is not cut between ranks as the others are: false keeps a part whole.
 _BY_EXPERTS = {"attn": False, "moe": False}
