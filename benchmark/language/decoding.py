@@ -7,11 +7,11 @@ decoding.py --llama-bench PROGRAM --gguf Q4_1.gguf BF16.gguf
 decoding.py packed --llama-bench PROGRAM --gguf Q4_1.gguf --rounds 5
                                      both in turns, and the medians
 decoding.py f32 --model MODEL.gguf --depth 2048
-                                     another model, decoding behind 2,048 tokens
+                                     another model, decoding after 2,048 tokens
 
 Every figure comes from a fresh process, or is the median of several in turns. A way is a dtype of activations
 ("f32", "bf16"), or one with weights in few bits ("int4", "int4-bf16"). "packed" keeps
-the integers of a GGUF file. "a8" behind one lets products round activations to bytes.
+the integers of a GGUF file. "a8" after one lets products round activations to bytes.
 "token" is the time between two tokens of generate(), and "step" the part of it that the
 compiled step takes. "sampled" is a token with temperature, top-k, top-p, min-p and a
 repetition penalty.
@@ -75,7 +75,7 @@ def quantized(kind: str) -> str | None:
 
 
 def measure(model_name: str, way: str, threads: int, depth: int) -> dict[str, float]:
-    """Measures one way in this process, which has just begun. Decoding begins behind
+    """Measures one way in this process, which has just begun. Decoding begins after
     `depth` tokens."""
     import torch
 

@@ -17,7 +17,7 @@ int4             the weights as they are. SmolLM2's file has Q4_1: its weights a
 int4-shuffled    the same function whose channels have a random order, so each group has
                  columns of other groups
 int4-rescaled    that one with random sizes of channels, and the weights of norms in the
-                 layers behind them, so that columns of a group differ as much as they may
+                 layers after them, so that columns of a group differ as much as they may
 int4-...-text    calibrated on another text: the first six chapters of Jane Austen's "Pride
                  and Prejudice" (1813, public domain)
 ...-a8           layers of few bits round what they multiply to bytes, with a scale for

@@ -283,7 +283,7 @@ def test_numbers_of_a_module_are_not_frozen(dynamic) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("options", [{"freeze": True}, {}, {"watch": False}], ids=str)
-def test_norms_behind_convolutions_of_two_bytes(dtype, options):
+def test_norms_after_convolutions_of_two_bytes(dtype, options):
     """Sums are scaled before they are rounded, which eager PyTorch does twice."""
     depthwise = nn.Conv2d(16, 16, 3, 2, 1, groups=16)
     model = nn.Sequential(resnet()[:6], depthwise, nn.BatchNorm2d(16), nn.ReLU6())

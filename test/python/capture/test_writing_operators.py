@@ -214,7 +214,7 @@ def test_values_exchange_their_places():
     one_program(model, torch.randn(4), torch.randn(4))
 
 
-def test_slices_before_and_behind():
+def test_slices_before_and_after():
     def model(x, cache):
         cache[1] = x
         ops.scale(cache)

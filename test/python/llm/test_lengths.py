@@ -64,7 +64,7 @@ def test_one_program_decodes_at_all_lengths(make):
     assert anabranch.counters.eager_graphs == 0
 
 
-def test_what_lies_behind_is_not_read():
+def test_places_after_a_length_are_not_read():
     model, tokens = llama(), prompt(1, 3)
     compiled = llm.compile(model, max_length=CAPACITY)
     compiled.prepare(3)

@@ -91,7 +91,7 @@ def test_compile_config_on_a_cpu():
 
 
 @pytest.mark.parametrize("make", [t5, whisper], ids=lambda make: make.__name__)
-def test_decoders_behind_encoders(make):
+def test_decoders_after_encoders(make):
     """Keys and values of the encoder are part of the cache."""
     model, given = make()
     expected = model.generate(**given, **PLAIN)

@@ -53,7 +53,7 @@ def test_top_p(spread, dtype, words):
 
 
 @pytest.mark.parametrize("chance", [0.1, 0.9, 0.99])
-def test_top_p_behind_top_k(chance):
+def test_top_p_after_top_k(chance):
     generator = torch.Generator().manual_seed(1)
     for count in (1, 5, 50, 700):
         scores = torch.randn(3, 2000, generator=generator).bfloat16().float()

@@ -166,7 +166,7 @@ def test_grouped_products(counts, transposed, dtype):
     assert torch.allclose(result.double(), exact, tolerance, tolerance)
 
 
-def test_rows_behind_the_last_group_are_zero():
+def test_rows_after_the_last_group_are_zero():
     pytest.importorskip("transformers.integrations.moe")
     torch._dynamo.reset()
     x, weight, ends = random(6, 16), random(2, 16, 8), torch.tensor([1, 4])

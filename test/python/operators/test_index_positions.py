@@ -94,7 +94,7 @@ def agree(run, function, dtype, errors):
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_positions_alone_and_behind_arithmetic(name, dtype, dynamic):
+def test_positions_alone_and_after_arithmetic(name, dtype, dynamic):
     function = FUNCTIONS[name]
     if not takes(function, dtype):
         pytest.skip(f"eager PyTorch takes no positions of {dtype}")

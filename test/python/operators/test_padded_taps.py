@@ -20,11 +20,11 @@ class Depthwise(nn.Module):
         super().__init__()
         self.ahead = nn.Conv2d(8, 32, 1)
         self.taps = nn.Conv2d(32, 32, window, groups=32, **options)
-        self.behind = nn.Conv2d(32, 8, 1)
+        self.after = nn.Conv2d(32, 8, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         y = functional.relu6(self.taps(torch.relu(self.ahead(x))))
-        return self.behind(y)
+        return self.after(y)
 
 
 def frozen(model: nn.Module, x: Tensor) -> Tensor:

@@ -550,7 +550,7 @@ def failures(
         if outcome != WRONG:
             continue
         if not alone:
-            text += f"\nonly behind up to {PROGRAMS_OF_A_CHILD} seeds before it"
+            text += f"\nonly after up to {PROGRAMS_OF_A_CHILD} seeds before it"
         elif shrink:
             program = shrunk(program, is_wrong)
             text = run_in_child(program) or text

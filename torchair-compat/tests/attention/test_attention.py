@@ -86,7 +86,7 @@ def sequences(lengths, states):
 
 @pytest.mark.parametrize("layout", ["TND", "NTD", "NTD_TND", "TND_NTD"])
 @pytest.mark.parametrize("mode", [0, 3])
-def test_layouts_of_sequences_behind_one_another(layout, mode) -> None:
+def test_layouts_of_sequences_one_after_another(layout, mode) -> None:
     rows, columns = [3, 1, 4], [5, 1, 6]
     q, k, v = (
         torch.randn(n, sum(sizes), 8)

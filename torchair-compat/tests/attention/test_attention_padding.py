@@ -23,9 +23,9 @@ def attention(q, k, v, keep=None):
 @pytest.mark.parametrize("lse", [False, True])
 @pytest.mark.parametrize("sparse", [0, 3])
 @pytest.mark.parametrize(("rows", "columns"), [([4, 2], [6, 5]), ([1, 3], [3, 7])])
-def test_rows_before_and_behind(rows, columns, sparse, lse) -> None:
+def test_rows_before_and_after(rows, columns, sparse, lse) -> None:
     """Each sequence ends some rows before the last one."""
-    behind = {"query_padding_size": 2, "kv_padding_size": 1}
+    after = {"query_padding_size": 2, "kv_padding_size": 1}
     q, k, v = torch.randn(B, N, S, D), torch.randn(B, 2, T, D), torch.randn(B, 2, T, D)
 
     def run(q, k, v, before, after):
@@ -55,14 +55,14 @@ def test_rows_before_and_behind(rows, columns, sparse, lse) -> None:
         keep = keep.tril(columns[b] - rows[b]) if sparse else keep
         wanted[b, :, mine] = attention(q[b, :, mine], keys, values, keep)
     wanted = wanted.nan_to_num(0.0)
-    padding = [torch.tensor([n]) for n in behind.values()]
+    padding = [torch.tensor([n]) for n in after.values()]
     for function in (run, compiled(run)):
         found = function(q, k, v, *padding)[0]
         torch.testing.assert_close(found.double(), wanted, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("behind", [5, -4])
-def test_one_row(behind) -> None:
+@pytest.mark.parametrize("after", [5, -4])
+def test_one_row(after) -> None:
     """One row has no padding. A sequence that does not fit gives zeros."""
     q, k, v = torch.randn(B, N, 1, D), torch.randn(B, N, T, D), torch.randn(B, N, T, D)
     lengths = [3, 4]
@@ -79,7 +79,7 @@ def test_one_row(behind) -> None:
             kv_padding_size=padding,
         )[0]
 
-    end = T - max(behind, 0)
+    end = T - max(after, 0)
     wanted = [
         attention(q[b], k[b, :, end - n : end], v[b, :, end - n : end])
         if end >= n
@@ -87,7 +87,7 @@ def test_one_row(behind) -> None:
         for b, n in enumerate(lengths)
     ]
     for function in (run, compiled(run)):
-        found = function(q, k, v, torch.tensor([behind])).double()
+        found = function(q, k, v, torch.tensor([after])).double()
         torch.testing.assert_close(found, torch.stack(wanted), atol=1e-5, rtol=1e-4)
 
 

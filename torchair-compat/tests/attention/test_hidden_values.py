@@ -137,7 +137,7 @@ FORMS = [first, with_sums, paged, second, with_sinks, prompt, new_token, masked]
 @pytest.mark.parametrize("kind", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("form", [*FORMS, lengths_in_tensors])
-def test_rows_behind_a_length(form, count, kind) -> None:
+def test_rows_after_a_length(form, count, kind) -> None:
     q = rows(B, N, count, D, kind=kind)
 
     def inputs(bad):

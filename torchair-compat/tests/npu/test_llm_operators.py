@@ -106,7 +106,7 @@ def test_rows_of_the_second_routing_are_put_together() -> None:
     torch.testing.assert_close(found, x * 2 * weight)
 
 
-def test_places_behind_each_expert() -> None:
+def test_places_after_each_expert() -> None:
     experts = torch.tensor([0, 0, 2, 2, 2, 5], dtype=torch.int32)
     found = both(lambda e: torch_npu.npu_moe_compute_expert_tokens(e, 6), experts)
     assert found.tolist() == [2, 2, 5, 5, 5, 6]

@@ -177,5 +177,5 @@ def _attend(
 
 
 def _filled(part: Tensor, rows: int) -> Tensor:
-    """Rows behind the end of a sequence are 0."""
+    """Rows after the end of a sequence are 0."""
     return functional.pad(part, (0, 0, 0, rows - part.shape[1]))

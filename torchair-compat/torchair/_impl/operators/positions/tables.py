@@ -60,7 +60,7 @@ def npu_mrope(
     cos, sin = _tables(name, positions, cos_sin_cache, head_size)
     if many:
         _check_sections(name, sections, cos, cache_mode == "interleave")
-        join = _interleaved if cache_mode == "interleave" else _behind_each_other
+        join = _interleaved if cache_mode == "interleave" else _one_after_another
         cos, sin = join(cos, sections), join(sin, sections)
     turned = []
     for what, x in (("query", query), ("key", key)):
@@ -104,7 +104,7 @@ def _check_sections(
     check(fits, name, text)
 
 
-def _behind_each_other(table: Tensor, sections: list[int]) -> Tensor:
+def _one_after_another(table: Tensor, sections: list[int]) -> Tensor:
     """Each section from its own row of positions."""
     parts = table.split(sections, -1)
     return torch.cat([part[row] for row, part in enumerate(parts)], -1)
