@@ -52,7 +52,9 @@ struct FrameworkTeam {
 /// process. Null: no team.
 ANABRANCH_API void setFrameworkTeam(const FrameworkTeam *team);
 /// Binds the workers of this process to CPUs, from their next piece of work on.
-/// "cores" gives each worker a core of its own, the first core last. A list
+/// "cores" gives each worker a core of its own: those that share a cache with
+/// the first core, then those of its memory node, then others. The first core
+/// comes last. A list
 /// such as "0,2-3" gives them these CPUs in turn. "off" lets them run anywhere.
 /// Threads that call programs are never bound. If no caller calls this
 /// function, opening a package applies ANABRANCH_PIN. InvalidArgument: the text

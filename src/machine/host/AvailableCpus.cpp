@@ -69,4 +69,22 @@ std::string rangesOf(const std::vector<int> &cpus) {
   return text;
 }
 
+std::vector<int> cpusIn(std::string_view ranges) {
+  // More CPUs than any machine has: a broken file must not fill the memory.
+  constexpr int64_t most = 1 << 16;
+  std::vector<int> cpus;
+  ranges = ranges.substr(0, ranges.find('\n'));
+  for (std::string_view range : splitText(ranges, ',')) {
+    size_t dash = range.find('-');
+    auto first = parseNumber(range.substr(0, dash));
+    auto last =
+        dash == range.npos ? first : parseNumber(range.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last >= most)
+      break;
+    for (int64_t cpu = *first; cpu <= *last; ++cpu)
+      cpus.push_back(static_cast<int>(cpu));
+  }
+  return cpus;
+}
+
 } // namespace anabranch::machine

@@ -5,6 +5,7 @@
 #define ANABRANCH_MACHINE_HOST_AVAILABLECPUS_H
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace anabranch::machine {
@@ -22,6 +23,8 @@ std::vector<std::vector<int>> coresOf(const std::vector<int> &cpus,
 
 /// The CPUs as a list of ranges, such as "0-3,8".
 std::string rangesOf(const std::vector<int> &cpus);
+/// The numbers of such a list, up to the first part that is no range.
+std::vector<int> cpusIn(std::string_view ranges);
 
 } // namespace anabranch::machine
 

@@ -44,5 +44,14 @@ TEST(AvailableCpus, Ranges) {
   EXPECT_EQ(rangesOf({0, 1, 2, 5, 7, 8}), "0-2,5,7-8");
 }
 
+TEST(AvailableCpus, RangesAreReadAsTheyAreWritten) {
+  using Cpus = std::vector<int>;
+  for (const Cpus &cpus : {Cpus{}, Cpus{0}, Cpus{0, 1, 2, 3, 8}, Cpus{5, 7}})
+    EXPECT_EQ(cpusIn(rangesOf(cpus) + "\n"), cpus);
+  EXPECT_EQ(cpusIn("0-1,x,4"), Cpus({0, 1}));
+  EXPECT_EQ(cpusIn("0-999999999"), Cpus());
+  EXPECT_EQ(cpusIn("3-"), Cpus());
+}
+
 } // namespace
 } // namespace anabranch::testing

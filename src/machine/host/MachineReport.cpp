@@ -4,13 +4,16 @@
 #include "machine/host/MachineReport.h"
 
 #include "machine/host/AvailableCpus.h"
+#include "machine/host/MemoryNodes.h"
 #include "machine/host/MemoryRoom.h"
 #include "machine/host/ReadText.h"
+#include "machine/processor/Caches.h"
 #include "machine/processor/CpuModels.h"
 
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 
 namespace anabranch::machine {
 
@@ -88,6 +91,34 @@ std::string loadsLine(const CpuModel &model) {
          ", L3 " + withDigits(model.l3Load);
 }
 
+/// "0 (CPUs 0-3, 2048 MiB), 1 (no CPUs, 512 MiB)".
+std::string nodesLine(const std::vector<MemoryNode> &nodes) {
+  std::string text;
+  for (const MemoryNode &node : nodes) {
+    std::string cpus =
+        node.cpus.empty() ? "no CPUs" : "CPUs " + rangesOf(node.cpus);
+    text += (text.empty() ? "" : ", ") + std::to_string(node.number) + " (" +
+            cpus + ", " + inMiB(node.bytes) + ")";
+  }
+  return text.empty() ? "not known" : text;
+}
+
+/// The last caches of these CPUs: "33280 KiB for the CPUs 0-31, ...".
+std::string lastCachesLine(const std::vector<int> &cpus,
+                           const std::string &root) {
+  std::string text;
+  std::set<std::string> seen;
+  for (int cpu : cpus) {
+    std::vector<Cache> caches = cachesOf(cpu, root);
+    if (!caches.empty() && seen.insert(caches.back().cpus).second)
+      text += (text.empty() ? "L" : ", L") +
+              std::to_string(caches.back().level) + " of " +
+              std::to_string(caches.back().bytes / KiB) + " KiB for the CPUs " +
+              caches.back().cpus;
+  }
+  return text.empty() ? "not known" : text;
+}
+
 std::string cachesLine(const CpuModel &model) {
   auto kib = [](int64_t bytes) {
     return std::to_string(bytes / 1024) + " KiB";
@@ -121,6 +152,8 @@ std::string reportMachine(DefaultThreads &threads, const std::string &root) {
   line("CPUs of this process", std::to_string(facts.cpus) + " (" +
                                    rangesOf(cpus) + "), by its affinity mask");
   line("cores of these CPUs", std::to_string(facts.cores));
+  line("last caches of these CPUs", lastCachesLine(cpus, root));
+  line("memory nodes", nodesLine(memoryNodes(root)));
   line("CPU quota", quotaLine(quota));
   if (quota)
     line("throttled periods", std::to_string(groups.throttledPeriods()));

@@ -6,13 +6,13 @@
 #include "machine/processor/AmdCpus.h"
 #include "machine/processor/ArmCpus.h"
 #include "machine/processor/ArmFeatures.h"
+#include "machine/processor/Caches.h"
 #include "machine/processor/CpuFeatures.h"
 #include "machine/processor/GenericCpus.h"
 #include "machine/processor/IntelCpus.h"
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -101,29 +101,14 @@ CpuModel readHostModel() {
   setIfPositive(model.l1Bytes, ::sysconf(_SC_LEVEL1_DCACHE_SIZE));
   setIfPositive(model.l2Bytes, ::sysconf(_SC_LEVEL2_CACHE_SIZE));
   // Of some AMD processors glibc reads the third caches of the whole package.
-  int64_t shared = readCacheBytes("/sys/devices/system/cpu/cpu0/cache", 3);
-  setIfPositive(model.l3Bytes,
-                shared ? shared : ::sysconf(_SC_LEVEL3_CACHE_SIZE));
+  setIfPositive(model.l3Bytes, ::sysconf(_SC_LEVEL3_CACHE_SIZE));
+  for (const Cache &cache : cachesOf(0))
+    if (cache.level == 3)
+      setIfPositive(model.l3Bytes, cache.bytes);
   return model;
 }
 
 } // namespace
-
-int64_t readCacheBytes(const std::string &folder, int level) {
-  for (int index = 0;; ++index) {
-    std::string cache = folder + "/index" + std::to_string(index) + "/";
-    std::ifstream levelFile(cache + "level"), typeFile(cache + "type"),
-        sizeFile(cache + "size");
-    int found = 0;
-    if (!(levelFile >> found))
-      return 0;
-    std::string type;
-    int64_t kib = 0;
-    typeFile >> type;
-    if (found == level && type != "Instruction" && sizeFile >> kib)
-      return kib * KiB;
-  }
-}
 
 const CpuModel *findCpuModel(std::string_view name) {
   for (const CpuMaker *maker : makers)

@@ -26,11 +26,6 @@ struct CpuIdentity {
   Multiplies multiplies; ///< those that the CPU offers
 };
 
-/// Bytes of the cache of data at this level, from the files of Linux in
-/// `folder` (one folder for each cache, "size" in KiB: "32768K"). Zero if they
-/// do not tell.
-int64_t readCacheBytes(const std::string &folder, int level);
-
 /// The model of this name; null if there is none.
 const CpuModel *findCpuModel(std::string_view name);
 

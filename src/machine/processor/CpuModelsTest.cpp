@@ -11,8 +11,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <initializer_list>
 #include <string>
 
@@ -76,28 +74,6 @@ TEST(CpuModels, ANumberCountsOnlyForWhatItsModelHas) {
   EXPECT_EQ(name(0x55, {Multiply::FmaF32, Multiply::DotInt8}), "cascadelake");
   EXPECT_EQ(name(0x55, {Multiply::FmaF32, Multiply::DotBF16}), "cooperlake");
   EXPECT_EQ(name(0x8f, {Multiply::FmaF32}), "sapphirerapids");
-}
-
-TEST(CpuModels, ACacheOfDataIsReadFromItsFolder) {
-  std::string folder = ::testing::TempDir() + "anabranch-caches";
-  auto write = [&](int index, const char *level, const char *type,
-                   const char *size) {
-    std::string cache = folder + "/index" + std::to_string(index);
-    std::filesystem::create_directories(cache);
-    std::ofstream(cache + "/level") << level;
-    std::ofstream(cache + "/type") << type;
-    std::ofstream(cache + "/size") << size;
-  };
-  write(0, "1\n", "Instruction\n", "64K\n");
-  write(1, "1\n", "Data\n", "32K\n");
-  write(2, "3\n", "Unified\n", "32768K\n");
-  write(3, "4\n", "Unified\n", "\n");
-  EXPECT_EQ(readCacheBytes(folder, 1), 32 * 1024);
-  EXPECT_EQ(readCacheBytes(folder, 2), 0);
-  EXPECT_EQ(readCacheBytes(folder, 3), 32 * 1024 * 1024);
-  EXPECT_EQ(readCacheBytes(folder, 4), 0);
-  EXPECT_EQ(readCacheBytes(folder + "/none", 1), 0);
-  std::filesystem::remove_all(folder);
 }
 
 /// One dot product of bf16 does the work of two FMAs. Intel needs four times

@@ -4,6 +4,7 @@
 #include "runtime/workers/Pinning.h"
 
 #include "machine/host/AvailableCpus.h"
+#include "machine/host/MemoryNodes.h"
 #include "process/Fork.h"
 
 #include <algorithm>
@@ -47,15 +48,17 @@ std::string listOf(const cpu_set_t &set) {
   return text;
 }
 
-/// One set of CPUs for each core. The first core comes last, since the caller
-/// needs one too.
+/// One set of CPUs for each core, neighbours of the first one first: a call of
+/// few workers then stays in one memory node. The first core comes last, since
+/// the caller needs one too.
 std::vector<cpu_set_t> placesOfCores(const cpu_set_t &allowed) {
   std::vector<int> cpus;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
     if (CPU_ISSET(cpu, &allowed))
       cpus.push_back(cpu);
   std::vector<cpu_set_t> places;
-  for (const std::vector<int> &core : machine::coresOf(cpus)) {
+  for (const std::vector<int> &core :
+       machine::neighboursFirst(machine::coresOf(cpus))) {
     CPU_ZERO(&places.emplace_back());
     for (int cpu : core)
       CPU_SET(cpu, &places.back());

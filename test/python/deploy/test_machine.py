@@ -54,6 +54,7 @@ def test_machine_prints_a_fact_a_line(capsys: pytest.CaptureFixture[str]) -> Non
     assert {"CPU quota", "memory limit", "idle workers"} <= set(found)
     assert found["whose threads help"].startswith(("the ", "none"))
     assert {"CPU model", "bytes read by a core in a cycle", "caches"} <= set(found)
+    assert {"last caches of these CPUs", "memory nodes"} <= set(found)
     rates = found["multiply-adds of a core in a cycle"]
     assert ("f32 FMA" in rates) == (" fma " in Path("/proc/cpuinfo").read_text())
 
