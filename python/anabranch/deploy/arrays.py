@@ -4,6 +4,8 @@ or a tensor is passed."""
 from __future__ import annotations
 
 import functools
+import itertools
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -135,21 +137,22 @@ def _has_strides(
     contiguous tensor."""
     if len(shape) != len(wanted):
         return True  # another rank, which the runtime refuses
-    dense = 1
-    for size, step, want in zip(shape[::-1], steps[::-1], wanted[::-1]):
-        if size > 1 and step != (dense if want < 0 else want):
-            return False
-        dense *= max(size, 1)
-    return True
+    dense = _contiguous_strides(shape)
+    return all(
+        size <= 1 or step == (dense_step if want < 0 else want)
+        for size, step, want, dense_step in zip(shape, steps, wanted, dense)
+    )
 
 
 def _is_dense(shape: Sequence[int], wanted: Sequence[int]) -> bool:
-    dense = 1
-    for size, want in zip(shape[::-1], wanted[::-1]):
-        if size > 1 and want not in (-1, dense):
-            return False
-        dense *= max(size, 1)
-    return True
+    return _has_strides(shape, _contiguous_strides(shape), wanted)
+
+
+def _contiguous_strides(shape: Sequence[int]) -> list[int]:
+    steps = itertools.accumulate(
+        (max(size, 1) for size in reversed(shape[1:])), operator.mul, initial=1
+    )
+    return list(steps)[::-1]
 
 
 def _laid_out(value: Any, wanted: Sequence[int]) -> Any:

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "calls/TensorVersions.h"
+#include "anabranch/Layout.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,26 +14,11 @@ namespace nb = nanobind;
 
 namespace {
 
-/// The bytes from the first element of a tensor to the end of its last one.
-size_t extentOf(const TensorView &view) {
-  int64_t last = 0, dense = 1;
-  for (int32_t d = view.rank; d-- > 0;) {
-    if (view.shape[d] == 0)
-      return 0;
-    int64_t stride = view.strides ? view.strides[d] : dense;
-    if (stride < 0)
-      return 0;
-    last += (view.shape[d] - 1) * stride;
-    dense *= view.shape[d];
-  }
-  return size_t(last + 1) * itemSize(view.dtype);
-}
-
 /// A hash of a few words of a tensor, spread over its memory.
 uint64_t sampleOf(const TensorView &view) {
   constexpr size_t words = 8;
   constexpr uint64_t golden = 0x9e3779b97f4a7c15;
-  size_t bytes = extentOf(view);
+  size_t bytes = size_t(spanOf(view)) * itemSize(view.dtype);
   const char *data = static_cast<const char *>(view.data);
   uint64_t hash = bytes;
   auto add = [&](size_t at, size_t count) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fallback/ShimCall.h"
+#include "anabranch/Layout.h"
 #include "support/Errors.h"
 #include "support/Gil.h"
 #include "support/SmallArray.h"
@@ -87,12 +88,9 @@ bool toWord(const Shim &shim, const SchemaType &type,
             const HostArgument &argument, ShimWord &word);
 
 bool tensorWord(const Shim &shim, const TensorView &tensor, ShimWord &word) {
-  std::vector<int64_t> dense(tensor.strides ? 0 : tensor.rank);
-  int64_t step = 1;
-  for (size_t d = dense.size(); d-- > 0;) {
-    dense[d] = step;
-    step *= tensor.shape[d];
-  }
+  std::vector<int64_t> dense;
+  if (!tensor.strides)
+    dense = contiguousStrides(tensor.shape, tensor.rank);
   ShimHandle handle = nullptr;
   if (shim.tensorFromBlob(tensor.data, tensor.rank, tensor.shape,
                           tensor.strides ? tensor.strides : dense.data(), 0,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "tensors/Torch.h"
+#include "anabranch/Layout.h"
 #include "tensors/NewTensor.h"
 #include <algorithm>
 #include <memory>
@@ -45,30 +46,6 @@ constexpr DTypeRow rows[dtypeCount] = {
 /// The DLPack allocator's error becomes the Python error.
 void setAllocationError(void *, const char *, const char *message) {
   PyErr_SetString(PyExc_MemoryError, message);
-}
-
-/// Elements from the first to the last one that the strides reach, both
-/// included.
-int64_t span(const TensorView &tensor) {
-  int64_t last = 0;
-  for (int32_t d = 0; d < tensor.rank; ++d) {
-    if (tensor.shape[d] == 0)
-      return 0;
-    last += (tensor.shape[d] - 1) * tensor.strides[d];
-  }
-  return last + 1;
-}
-
-bool isDense(const TensorView &tensor) {
-  if (!tensor.strides)
-    return true;
-  int64_t expected = 1;
-  for (int32_t d = tensor.rank; d-- > 0;) {
-    if (tensor.shape[d] != 1 && tensor.strides[d] != expected)
-      return false;
-    expected *= tensor.shape[d];
-  }
-  return true;
 }
 
 } // namespace
@@ -139,11 +116,13 @@ PyObject *Torch::allocateByDLPack(TensorView &tensor) const {
   prototype.rank = tensor.rank;
   prototype.shape = const_cast<int64_t *>(tensor.shape);
   prototype.strides = const_cast<int64_t *>(tensor.strides);
-  bool contiguous = isDense(tensor);
+  // An empty tensor keeps its strides, which a caller can see.
+  bool contiguous =
+      !tensor.strides || (isContiguous(tensor) && spanOf(tensor) > 0);
   int64_t elements = 0, one = 1;
   if (!contiguous) {
     // Flat memory that reaches as far as the strides, seen through them.
-    elements = span(tensor);
+    elements = spanOf(tensor);
     prototype.rank = 1;
     prototype.shape = &elements;
     prototype.strides = &one;
@@ -210,6 +189,6 @@ PyObject *Torch::borrow(const TensorView &tensor) const {
 }
 
 bool python::isContiguous(const dlpack::Tensor &tensor) {
-  return isDense(
+  return anabranch::isContiguous(
       {tensor.data, tensor.shape, tensor.strides, tensor.rank, DType::F32});
 }

@@ -3,20 +3,10 @@
 
 #include "runtime/execute/AlignedInputs.h"
 
+#include "anabranch/Layout.h"
 #include "runtime/device/StridedCopy.h"
 
 namespace anabranch::runtime {
-
-/// Bytes from the tensor's first element to the end of its last one.
-static size_t extentOf(const TensorView &tensor) {
-  int64_t last = 0, dense = 1;
-  for (int32_t d = tensor.rank; d-- > 0;) {
-    last +=
-        (tensor.shape[d] - 1) * (tensor.strides ? tensor.strides[d] : dense);
-    dense *= tensor.shape[d];
-  }
-  return static_cast<size_t>(last + 1) * itemSize(tensor.dtype);
-}
 
 AlignedInputs::AlignedInputs(const Plan &plan, const Commands &commands)
     : plan(plan), commands(commands) {}
@@ -55,7 +45,8 @@ void *AlignedInputs::place(size_t number, const TensorView &argument) {
     return argument.data;
   if (!copies[number])
     copies[number] = std::make_unique<DeviceBuffer>(*plan.device);
-  if (!copies[number]->reserve(extentOf(argument)))
+  size_t elements = static_cast<size_t>(spanOf(argument));
+  if (!copies[number]->reserve(elements * itemSize(argument.dtype)))
     return nullptr;
   stridedCopy(argument, viewOfCopy(number, argument));
   copied.push_back(number);

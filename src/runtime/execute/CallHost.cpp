@@ -3,6 +3,7 @@
 
 #include "runtime/execute/CallHost.h"
 
+#include "anabranch/Layout.h"
 #include "runtime/plan/Describe.h"
 
 #include <algorithm>
@@ -40,27 +41,6 @@ void fillArguments(CallFrame &frame, int number) {
 
 bool sameNumbers(const int64_t *a, const int64_t *b, int32_t count) {
   return std::equal(a, a + count, b);
-}
-
-/// Compares strides. Those of empty tensors and of dimensions with one element
-/// do not matter.
-bool sameLayout(const TensorView &a, const int64_t *strides) {
-  int64_t dense = 1;
-  bool same = true, empty = false;
-  for (int32_t i = a.rank; i-- > 0; dense *= a.shape[i]) {
-    int64_t stride = a.strides ? a.strides[i] : dense;
-    empty |= a.shape[i] == 0;
-    same &= a.shape[i] == 1 || stride == strides[i];
-  }
-  return same || empty;
-}
-
-bool isContiguous(const TensorView &tensor) {
-  std::vector<int64_t> strides(static_cast<size_t>(tensor.rank));
-  int64_t dense = 1;
-  for (int32_t i = tensor.rank; i-- > 0; dense *= tensor.shape[i])
-    strides[i] = dense;
-  return sameLayout(tensor, strides.data());
 }
 
 /// Binds a result whose size the run decides. Only calls, regions and the
@@ -112,7 +92,7 @@ Status bindResult(CallFrame &frame, const CallPlan &call, int buffer,
   slot.data = got.data;
   if (!b.readByKernels)
     return {};
-  if (!sameLayout(got, want.strides)) {
+  if (!hasStrides(got, want.strides)) {
     int64_t count = 1;
     for (int32_t i = 0; i < want.rank; ++i)
       count += (want.shape[i] - 1) * want.strides[i];

@@ -3,6 +3,8 @@
 
 #include "runtime/shapes/Padding.h"
 
+#include "anabranch/Layout.h"
+
 #include <algorithm>
 #include <cstring>
 #include <list>
@@ -17,12 +19,9 @@ struct Memory {
   std::vector<int64_t> shape, strides;
 };
 
-std::vector<int64_t> denseStrides(const std::vector<int64_t> &shape) {
-  std::vector<int64_t> strides(shape.size());
-  int64_t next = 1;
-  for (size_t d = shape.size(); d-- > 0; next *= shape[d])
-    strides[d] = next;
-  return strides;
+std::vector<int64_t> contiguousStrides(const std::vector<int64_t> &shape) {
+  return anabranch::contiguousStrides(shape.data(),
+                                      static_cast<int32_t>(shape.size()));
 }
 
 /// Copies `shape` elements. Null strides mean a dense tensor.
@@ -58,7 +57,7 @@ public:
       addCut(outputs, cut);
     for (CutOutput &cutOutput : cutOutputs) {
       if (cutOutput.isDense)
-        cutOutput.strides = denseStrides(cutOutput.shape);
+        cutOutput.strides = contiguousStrides(cutOutput.shape);
       asked[cutOutput.output].tensor.shape = cutOutput.shape.data();
       asked[cutOutput.output].tensor.strides = cutOutput.strides.data();
     }
@@ -113,11 +112,9 @@ private:
       cutOutput->shape.assign(tensor.shape, tensor.shape + tensor.rank);
       cutOutput->strides.assign(tensor.strides, tensor.strides + tensor.rank);
       cutOutput->whole.strides = cutOutput->strides;
-      cutOutput->isDense = cutOutput->strides == denseStrides(cutOutput->shape);
-      int64_t last = 0;
-      for (int32_t d = 0; d < tensor.rank; ++d)
-        last += std::max<int64_t>(tensor.shape[d] - 1, 0) * tensor.strides[d];
-      cutOutput->bytes = static_cast<size_t>(last + 1) * cutOutput->item;
+      cutOutput->isDense =
+          cutOutput->strides == contiguousStrides(cutOutput->shape);
+      cutOutput->bytes = static_cast<size_t>(spanOf(tensor)) * cutOutput->item;
     }
     cutOutput->shape[cut.dim()] =
         inputs[cut.input()].tensor.shape[cut.input_dim()];
@@ -154,16 +151,16 @@ bool pad(const InputPlan &plan, const Device &device, InputValue &value,
     return false;
   std::memset(made.block.get(), 0, bytes);
   made.shape = shape;
-  made.strides = denseStrides(shape);
+  made.strides = contiguousStrides(shape);
   for (size_t d = 0; d < plan.strides.size(); ++d)
     made.strides[d] = plan.strides[d].value();
-  std::vector<int64_t> own(tensor.shape, tensor.shape + tensor.rank);
-  std::vector<int64_t> dense = denseStrides(own);
+  std::vector<int64_t> dense =
+      anabranch::contiguousStrides(tensor.shape, tensor.rank);
   if (!empty)
     copyBox(static_cast<const char *>(tensor.data),
             tensor.strides ? tensor.strides : dense.data(),
             static_cast<char *>(made.block.get()), made.strides.data(),
-            tensor.shape, own.size(), itemSize(plan.dtype));
+            tensor.shape, dense.size(), itemSize(plan.dtype));
   tensor = {made.block.get(), made.shape.data(), made.strides.data(),
             tensor.rank, tensor.dtype};
   return true;
