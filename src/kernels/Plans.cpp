@@ -20,19 +20,45 @@ namespace anabranch {
 namespace kernels {
 
 ArrayRef<PlanRow> planRows() {
-  static const PlanRow rows[] = {quantizedRow, tileBlocksRow,   rowDotsRow,
-                                 rowSumsRow,   vectorBlocksRow, attentionRow,
-                                 fftRow,       loopsRow};
+  static const PlanRow rows[] = {tileDigitsRow,
+                                 vectorDigitsRow,
+                                 tileBlocksRow,
+                                 rowDotsRow,
+                                 rowSumsRow,
+                                 vectorBlocksRow,
+                                 streamedAttentionRow,
+                                 packedAttentionRow,
+                                 tileAttentionRow,
+                                 fftRow,
+                                 loopsRow};
   return rows;
+}
+
+/// Whether the row is only for kernels that no other plan makes. Loops make any
+/// kernel, but read both operands of a product again for each multiply-add, and
+/// their estimate does not tell tiny kernels apart.
+static bool isForTheRest(const PlanRow &row) {
+  return row.name == loopsRow.name;
 }
 
 std::vector<Considered> considerPlans(func::FuncOp kernel,
                                       const native::TargetInfo &target) {
   std::vector<Considered> considered;
-  for (const PlanRow &row : planRows())
-    considered.push_back({&row, row.propose(kernel, target)});
+  bool isMade = false;
+  for (const PlanRow &row : planRows()) {
+    Proposal proposal =
+        isMade && isForTheRest(row)
+            ? Proposal::refuse("it makes kernels that no other plan makes")
+            : row.propose(kernel, target);
+    isMade |= proposal.plan != nullptr;
+    considered.push_back({&row, std::move(proposal)});
+  }
   return considered;
 }
+
+/// Estimates err by some percent. So a later row, which is made for more
+/// kernels than the earlier ones, must save a tenth.
+static constexpr double leastGain = 0.9;
 
 Considered *choosePlan(std::vector<Considered> &considered, StringRef wanted) {
   Considered *best = nullptr;
@@ -41,7 +67,8 @@ Considered *choosePlan(std::vector<Considered> &considered, StringRef wanted) {
       return &one;
   for (Considered &one : considered)
     if (one.proposal.plan &&
-        (!best || one.proposal.plan->cost() < best->proposal.plan->cost()))
+        (!best ||
+         one.proposal.plan->cost() < leastGain * best->proposal.plan->cost()))
       best = &one;
   return best;
 }
@@ -54,23 +81,20 @@ std::string refusalsOf(const std::vector<Considered> &considered) {
   return text;
 }
 
-/// " (about 8000 cycles)", if the plan has an estimate.
 static std::string costOf(const Considered &one) {
-  std::optional<double> cycles = one.proposal.plan->cost().cycles;
-  if (!cycles)
-    return "";
-  return llvm::formatv(" (about {0:f0} cycles)", *cycles).str();
+  return llvm::formatv(" (about {0:f0} cycles)", one.proposal.plan->cost())
+      .str();
 }
 
 /// Why another plan was chosen than this one.
 static std::string whyInstead(const Considered &chosen, const Considered &one) {
-  PlanCost cost = chosen.proposal.plan->cost(),
-           other = one.proposal.plan->cost();
+  double cost = chosen.proposal.plan->cost(), other = one.proposal.plan->cost();
   std::string name = chosen.row->name.str();
-  if (other < cost)
+  // Rows of the list are in the order of `considered`.
+  if (&chosen > &one ? cost >= leastGain * other : other < leastGain * cost)
     return "tuning gave " + name + " to the kernel";
   return cost < other ? name + " costs less" + costOf(chosen)
-                      : name + " comes first at the same cost";
+                      : name + " comes first, and this plan saves too little";
 }
 
 void explainPlans(func::FuncOp kernel,

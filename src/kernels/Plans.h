@@ -9,7 +9,8 @@
 namespace anabranch {
 namespace kernels {
 
-/// All rows. Of equally cheap plans, that of the earlier row makes the kernel.
+/// All rows. Of plans that cost about the same, that of the earlier row makes
+/// the kernel.
 llvm::ArrayRef<PlanRow> planRows();
 
 /// What became of a row for one kernel.

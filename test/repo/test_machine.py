@@ -14,6 +14,7 @@ FIGURE = re.compile(
     ) s? (?:Bytes|Size|Load|Count)\b
     | \b \w* (?: gflops | gigabytes | bandwidth | latency | GBs | flopRate | byteRate
       | moveRate | cyclesTo ) \w*
+    | \b \w* (?-i: [a-z] Cycles ) \b
     | \b (?: wake | move ) (?: Time | Nanoseconds | Microseconds ) \b
     | \b \w* [a-z] (?: Line | Page | Cache ) (?: Bytes | Size ) \b""",
     re.IGNORECASE,
@@ -132,6 +133,7 @@ def test_large_numbers_are_limits() -> None:
         "constexpr double cacheBytes = 512 << 10;",
         "constexpr int64_t cacheLineBytes = int64_t(64);",
         "double wakeMicroseconds = 10;",
+        "constexpr double tileCycles = 220, copyCycles = 0.27;",
     ],
 )
 def test_a_figure_is_found(line: str) -> None:
@@ -145,6 +147,7 @@ def test_a_figure_is_found(line: str) -> None:
         "constexpr int64_t panelsOfCache = 8;",
         "double cacheBytes = UsualCore::l2Bytes / 2;",
         "int line = 0;",
+        "double cycles = 0;",
         "int64_t pageBytes = machine::pageBytes;",
     ],
 )

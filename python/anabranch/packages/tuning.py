@@ -177,7 +177,7 @@ def read_file(path: str) -> Results:
 
 
 def _foreign(record: Mapping[str, Any]) -> str:
-    """What in a record is of another machine or version; empty if nothing is."""
+    """The part of a record that is of another machine or version; empty if none is."""
     cpu, compiler, runtime = cache.identity()
     if record["format"] != FORMAT:
         return "another version of tuning files"

@@ -3,6 +3,7 @@
 
 #include "kernels/attention/AttentionBlocking.h"
 
+#include "ir/Sizes.h"
 #include "kernels/microkernel/FloatParts.h"
 #include "kernels/microkernel/TileBlock.h"
 #include "mlir/Analysis/SliceAnalysis.h"
@@ -15,13 +16,9 @@ namespace anabranch {
 namespace kernels {
 
 static constexpr int64_t partsOfF32 = 3;
-/// Measured: cycles to copy an element of a key or a value, and each part of
-/// it, and to split a weight; and the share of the registers' rate that
-/// products of parts reach, relative to that of vectors.
-static constexpr double copyCycles = 0.3, partCycles = 0.33, splitCycles = 0.5,
-                        partShare = 0.65;
-/// The share of the vectors' cycles below which parts pay.
-static constexpr double leastGain = 0.9;
+/// Up to so many rows, no copy of keys and values pays, and registers hold a
+/// part of each row's output.
+static constexpr int64_t mostStreamed = 8;
 
 /// Whether a tensor's floats are converted from integers where they are read.
 static bool comesFromIntegers(Value tensor) {
@@ -78,7 +75,7 @@ template <typename TypeT> static bool areAll(ir::AttentionOp op) {
 void AttentionBlocking::chooseTileBlocks(ir::AttentionOp op) {
   constexpr int64_t enoughTiles = 16, mostKeys = 128, keysOfVectors = 64;
   int64_t manyQueries = hasParts() ? 256 : 128, someQueries = manyQueries / 2;
-  usesTiles = true;
+  way = Way::Tiles;
   usesDots = false;
   keyVectors = valueVectors = tileColumns / lanes;
   auto result = cast<RankedTensorType>(op.getResult().getType());
@@ -107,46 +104,58 @@ AttentionBlocking AttentionBlocking::withoutParts() const {
   // A divisor of the rows of tile registers, and so of a tile's queries.
   constexpr int64_t rowsOfBlock = 8;
   AttentionBlocking vectors = *this;
-  vectors.usesTiles = false;
+  vectors.way = Way::Packed;
   vectors.parts = 1;
   vectors.rows = rowsOfBlock;
   vectors.scoreRows = queries;
   return vectors;
 }
 
-/// Cycles that a query's products with a key take, and its share of the copies
-/// of that key and its value.
-double
-AttentionBlocking::cyclesOfScore(ir::AttentionOp op,
-                                 const native::TargetInfo &target) const {
-  int64_t length =
-      cast<RankedTensorType>(op.getQuery().getType()).getShape().end()[-2];
-  int64_t used =
-      ShapedType::isDynamic(length) ? queries : std::min(length, queries);
-  auto perQuery = [&](double cycles) {
-    return double(head + valueHead) * cycles /
-           double(std::max<int64_t>(used, 1));
-  };
-  if (!hasParts())
-    return perQuery(double(llvm::alignTo(used, rows)) /
-                        target.rate(native::Multiply::FmaF32) +
-                    copyCycles);
-  double rate = target.rate(native::Multiply::TileBF16) * partShare;
-  return perQuery(double(llvm::alignTo(used, scoreRows) *
-                         productsOfParts(parts, parts)) /
-                      rate +
-                  double(parts) * partCycles) +
-         splitCycles;
+/// Cycles of the products of a tile's rows with one key and value, for each
+/// element of a head, and of the copies of that element.
+double AttentionBlocking::cyclesOfKey(int64_t used,
+                                      const native::TargetInfo &target) const {
+  const machine::CpuModel &cpu = target.model;
+  double rate = target.rate(usesDots ? native::Multiply::DotBF16
+                                     : native::Multiply::FmaF32);
+  double bytes = element.getIntOrFloatBitWidth() / (usesDots ? 16.0 : 8.0);
+  if (isStreamed())
+    return std::max(double(used) / rate, bytes / cpu.l2Load);
+  if (!usesTiles())
+    return double(llvm::alignTo(used, rows)) / rate + cpu.cycles.copiedKey;
+  rate = target.rate(native::Multiply::TileBF16) * cpu.cycles.shareOfParts;
+  double products = double(llvm::alignTo(used, scoreRows)) / rate;
+  return hasParts() ? products * double(productsOfParts(parts, parts)) +
+                          double(parts) * cpu.cycles.copiedKeyPart
+                    : products + cpu.cycles.copiedKey;
 }
 
-AttentionBlocking AttentionBlocking::choose(ir::AttentionOp op,
+double AttentionBlocking::cycles(ir::AttentionOp op,
+                                 const native::TargetInfo &target) const {
+  auto sizeOf = [](int64_t size) {
+    return ShapedType::isDynamic(size) ? ir::typicalSize
+                                       : std::max<int64_t>(size, 1);
+  };
+  ArrayRef<int64_t> result =
+      cast<RankedTensorType>(op.getResult().getType()).getShape();
+  int64_t keyCount =
+      cast<RankedTensorType>(op.getKey().getType()).getShape().end()[-2];
+  int64_t length = sizeOf(result.end()[-2]);
+  int64_t used = std::min(length * group, queries);
+  double scores = double(length) * double(sizeOf(keyCount));
+  for (int64_t size : result.drop_back(2))
+    scores *= double(sizeOf(size));
+  double ofScore =
+      double(head + valueHead) * cyclesOfKey(used, target) / double(used);
+  if (hasParts())
+    ofScore += target.model.cycles.splitWeight;
+  return scores * ofScore;
+}
+
+/// Blocks of panels, which any attention can have.
+AttentionBlocking AttentionBlocking::packed(ir::AttentionOp op,
                                             const native::TargetInfo &target) {
   constexpr int64_t fewQueries = 60;
-  // `fewest`: up to so many rows, no copy of keys and values pays. `longest`:
-  // so many vectors of a head are multiplied without a loop. The others: scores
-  // and keys of a block.
-  constexpr int64_t fewest = 8, longest = 16, scoresAtOnce = 2048,
-                    mostKeys = 512;
   auto query = cast<RankedTensorType>(op.getQuery().getType());
   auto value = cast<RankedTensorType>(op.getValue().getType());
   Builder b(op.getContext());
@@ -169,37 +178,81 @@ AttentionBlocking AttentionBlocking::choose(ir::AttentionOp op,
   chosen.keyVectors = most;
   chosen.keys = llvm::alignTo(64, chosen.keyColumns());
   chosen.head = llvm::alignTo(query.getShape().back(), chosen.lanes);
-  int64_t valueSize = value.getShape().back();
-  int64_t vectors = llvm::divideCeil(valueSize, chosen.lanes);
+  int64_t vectors = llvm::divideCeil(value.getShape().back(), chosen.lanes);
   chosen.valueVectors = std::max<int64_t>(1, std::min(vectors, most));
-  chosen.valueHead = llvm::alignTo(valueSize, chosen.valueColumns());
+  chosen.valueHead =
+      llvm::alignTo(value.getShape().back(), chosen.valueColumns());
   chosen.usesDots =
       areAll<BFloat16Type>(op) && target.rate(native::Multiply::DotBF16) >
                                       target.rate(native::Multiply::FmaF32);
   if (chosen.usesDots)
     chosen.head = llvm::alignTo(chosen.head, perWord * chosen.lanes);
-  chosen.isStreamed = length > 0 && length <= fewest &&
-                      chosen.head <= longest * chosen.lanes &&
-                      chosen.valueHead <= longest * chosen.lanes;
-  if (chosen.isStreamed) {
-    chosen.group = chooseGroup(op, length, fewest);
-    chosen.rows = chosen.queries = chosen.group * length;
-    chosen.valueHead = llvm::alignTo(valueSize, chosen.lanes);
-    chosen.keys = llvm::alignTo(std::min(scoresAtOnce / chosen.rows, mostKeys),
-                                chosen.keyColumns());
-  }
   chosen.scoreRows = chosen.queries;
-  if (chosen.isStreamed || !target.isa().has(native::Multiply::TileBF16) ||
+  return chosen;
+}
+
+std::optional<std::string>
+AttentionBlocking::refuseStreaming(int64_t length) const {
+  // So many vectors of a head are multiplied without a loop.
+  constexpr int64_t longest = 16;
+  if (ShapedType::isDynamic(length))
+    return "its number of queries is not known";
+  if (length == 0)
+    return "it has no queries";
+  if (length > mostStreamed)
+    return "it has " + std::to_string(length) +
+           " queries; a copy of keys and values costs less for more than " +
+           std::to_string(mostStreamed);
+  if (head > longest * lanes || valueHead > longest * lanes)
+    return "a head has more than " + std::to_string(longest) + " vectors";
+  return std::nullopt;
+}
+
+void AttentionBlocking::chooseStreams(ir::AttentionOp op) {
+  // Scores and keys of a block.
+  constexpr int64_t scoresAtOnce = 2048, mostKeys = 512;
+  int64_t length =
+      cast<RankedTensorType>(op.getQuery().getType()).getShape().end()[-2];
+  auto value = cast<RankedTensorType>(op.getValue().getType());
+  way = Way::Streamed;
+  group = chooseGroup(op, length, mostStreamed);
+  rows = queries = scoreRows = group * length;
+  valueHead = llvm::alignTo(value.getShape().back(), lanes);
+  keys = llvm::alignTo(std::min(scoresAtOnce / rows, mostKeys), keyColumns());
+}
+
+/// Why tile registers cannot multiply the operands.
+static std::optional<std::string>
+refuseTiles(ir::AttentionOp op, const native::TargetInfo &target) {
+  if (!target.isa().has(native::Multiply::TileBF16) ||
       !target.isa().roundsToBF16())
-    return chosen;
-  AttentionBlocking tiles = chosen;
-  if (areAll<Float32Type>(op))
-    tiles.parts = partsOfF32;
-  tiles.chooseTileBlocks(op);
-  if (areAll<BFloat16Type>(op) ||
-      (tiles.hasParts() && tiles.cyclesOfScore(op, target) <
-                               leastGain * chosen.cyclesOfScore(op, target)))
-    return tiles;
+    return "the target has no tile registers for floats";
+  if (!areAll<BFloat16Type>(op) && !areAll<Float32Type>(op))
+    return "its operands are neither all bf16 nor all f32";
+  return std::nullopt;
+}
+
+std::optional<AttentionBlocking>
+AttentionBlocking::choose(ir::AttentionOp op, const native::TargetInfo &target,
+                          Way way, std::string &why) {
+  AttentionBlocking chosen = packed(op, target);
+  int64_t length =
+      cast<RankedTensorType>(op.getQuery().getType()).getShape().end()[-2];
+  std::optional<std::string> refusal;
+  if (way == Way::Streamed)
+    refusal = chosen.refuseStreaming(length);
+  if (way == Way::Tiles)
+    refusal = refuseTiles(op, target);
+  if (refusal) {
+    why = *refusal;
+    return std::nullopt;
+  }
+  if (way == Way::Streamed)
+    chosen.chooseStreams(op);
+  if (way == Way::Tiles) {
+    chosen.parts = areAll<Float32Type>(op) ? partsOfF32 : 1;
+    chosen.chooseTileBlocks(op);
+  }
   return chosen;
 }
 

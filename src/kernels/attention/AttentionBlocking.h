@@ -25,10 +25,12 @@ struct AttentionBlocking {
   /// Rows whose scores are held at once: all of a tile, or a block of tile
   /// registers.
   int64_t scoreRows;
-  bool isStreamed = false; ///< keys and values are read in place
-  bool usesTiles = false;  ///< products in tile registers
-  bool usesDots = false;   ///< an instruction multiplies pairs of bf16
-  int64_t group = 1;       ///< heads of a tile, which share keys
+  /// How keys and values are read: in place, in panels that vectors multiply,
+  /// or in panels of tile registers.
+  enum class Way { Streamed, Packed, Tiles };
+  Way way = Way::Packed;
+  bool usesDots = false; ///< an instruction multiplies pairs of bf16
+  int64_t group = 1;     ///< heads of a tile, which share keys
   /// Of an element that tile registers multiply: three of f32 (FloatParts.h).
   int64_t parts = 1;
 
@@ -38,7 +40,9 @@ struct AttentionBlocking {
   /// Elements of a word of queries, keys and values in scratch memory, if words
   /// hold pairs of bf16.
   static constexpr int64_t perWord = 2;
-  bool multipliesPairs() const { return usesTiles || usesDots; }
+  bool isStreamed() const { return way == Way::Streamed; }
+  bool usesTiles() const { return way == Way::Tiles; }
+  bool multipliesPairs() const { return usesTiles() || usesDots; }
   bool hasParts() const { return parts > 1; }
 
   /// Words of a part in scratch memory.
@@ -52,18 +56,27 @@ struct AttentionBlocking {
   /// The number of keys whose scores become weights without a loop.
   int64_t keysOfStep() const { return std::min(keys, 4 * lanes); }
 
-  static AttentionBlocking choose(ir::AttentionOp op,
-                                  const native::TargetInfo &target);
+  /// None, and why, if this way cannot compute the attention.
+  static std::optional<AttentionBlocking>
+  choose(ir::AttentionOp op, const native::TargetInfo &target, Way way,
+         std::string &why);
   /// The same tiles for vectors.
   AttentionBlocking withoutParts() const;
+
+  /// Estimated cycles of one core for all tiles. A size that is not known
+  /// counts as ir::typicalSize.
+  double cycles(ir::AttentionOp op, const native::TargetInfo &target) const;
 
 private:
   int64_t inWords(int64_t elements) const {
     return multipliesPairs() ? elements / perWord : elements;
   }
+  static AttentionBlocking packed(ir::AttentionOp op,
+                                  const native::TargetInfo &target);
+  std::optional<std::string> refuseStreaming(int64_t length) const;
+  void chooseStreams(ir::AttentionOp op);
   void chooseTileBlocks(ir::AttentionOp op);
-  double cyclesOfScore(ir::AttentionOp op,
-                       const native::TargetInfo &target) const;
+  double cyclesOfKey(int64_t used, const native::TargetInfo &target) const;
 };
 
 } // namespace kernels

@@ -25,7 +25,7 @@ AttentionContext::AttentionContext(ir::AttentionOp op,
   for (int64_t i = 0; i < rank - 2; ++i)
     headCount = lanes.mulIndex(headCount, tilesAlong(i));
   blockCount =
-      blocking.isStreamed
+      blocking.isStreamed()
           ? lanes.index(1)
           : lanes.ceilDivIndex(queryCount, lanes.index(blocking.queries));
 }

@@ -261,11 +261,15 @@ void AttentionEmitter::checkHiddenRows() {
 }
 
 std::unique_ptr<BlockProducts> AttentionEmitter::chooseProducts() {
-  if (attention.blocking.isStreamed)
+  switch (attention.blocking.way) {
+  case AttentionBlocking::Way::Streamed:
     return std::make_unique<StreamedAttention>(attention);
-  if (attention.blocking.usesTiles)
+  case AttentionBlocking::Way::Tiles:
     return std::make_unique<TileBlockAttention>(attention);
-  return std::make_unique<PackedAttention>(attention);
+  case AttentionBlocking::Way::Packed:
+    return std::make_unique<PackedAttention>(attention);
+  }
+  llvm_unreachable("not a way to compute attention");
 }
 
 /// Whether all sums of weights times values are finite numbers.

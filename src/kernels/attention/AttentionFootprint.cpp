@@ -47,7 +47,7 @@ void addAttentionFootprint(AttentionContext &attention,
   ir::AttentionOp op = attention.op;
   const AttentionBlocking &blocking = attention.blocking;
   IndexRange queries =
-      blocking.isStreamed
+      blocking.isStreamed()
           ? ranges.whole(attention.queryCount)
           : ranges.between(attention.tile.firstQuery, attention.tile.queryEnd);
   // Whole blocks of keys are packed, even if a query sees only some of their

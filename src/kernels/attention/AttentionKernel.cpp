@@ -1,4 +1,4 @@
-//===- AttentionKernel.cpp - the plan of attention ------------------------===//
+//===- AttentionKernel.cpp - the plans of attention -----------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
 #include "kernels/attention/AttentionKernel.h"
@@ -55,11 +55,11 @@ namespace {
 class AttentionPlan : public Plan {
 public:
   AttentionPlan(ir::AttentionOp op, SmallVector<Epilogue, 1> epilogues,
-                const native::TargetInfo &target)
-      : op(op), epilogues(std::move(epilogues)),
-        blocking(AttentionBlocking::choose(op, target)) {}
+                const AttentionBlocking &blocking, double cycles)
+      : op(op), epilogues(std::move(epilogues)), blocking(blocking),
+        cycles(cycles) {}
 
-  PlanCost cost() const override { return {PlanCost::Rank::Special}; }
+  double cost() const override { return cycles; }
 
   KernelShell::Grid grid(KernelFunction &function) const override {
     AttentionContext attention(op, blocking, function);
@@ -83,8 +83,10 @@ private:
   ir::AttentionOp op;
   SmallVector<Epilogue, 1> epilogues;
   AttentionBlocking blocking;
+  double cycles;
 };
 
+template <AttentionBlocking::Way way>
 Proposal propose(func::FuncOp kernel, const native::TargetInfo &target) {
   std::string why;
   ir::AttentionOp op = findAttention(kernel, why);
@@ -96,13 +98,22 @@ Proposal propose(func::FuncOp kernel, const native::TargetInfo &target) {
   if (!epilogues)
     return Proposal::refuse(
         "a result is no pointwise function of the attention's");
-  return {std::make_unique<AttentionPlan>(op, std::move(*epilogues), target),
+  auto blocking = AttentionBlocking::choose(op, target, way, why);
+  if (!blocking)
+    return Proposal::refuse(why);
+  return {std::make_unique<AttentionPlan>(op, std::move(*epilogues), *blocking,
+                                          blocking->cycles(op, target)),
           {}};
 }
 
 } // namespace
 
-const PlanRow attentionRow{"attention", propose};
+const PlanRow streamedAttentionRow{"streamed_attention",
+                                   propose<AttentionBlocking::Way::Streamed>};
+const PlanRow tileAttentionRow{"tile_attention",
+                               propose<AttentionBlocking::Way::Tiles>};
+const PlanRow packedAttentionRow{"packed_attention",
+                                 propose<AttentionBlocking::Way::Packed>};
 
 } // namespace kernels
 } // namespace anabranch

@@ -5,6 +5,7 @@
 #include "kernels/attention/AttentionKernel.h"
 #include "support/kernels/AmxEmulation.h"
 #include "support/kernels/CompiledCase.h"
+#include "support/kernels/PlanChoice.h"
 #include "support/native/GuardedMemory.h"
 
 #include <cmath>
@@ -45,14 +46,6 @@ native::TargetInfo targetOf(const std::string &name, const Case &c) {
   if (c.parts)
     target.model.rates[int(native::Multiply::FmaF32)] = 1e-6;
   return target;
-}
-
-AttentionBlocking blockingOf(const std::string &text,
-                             const native::TargetInfo &target) {
-  native::ParsedKernel parsed(text);
-  anabranch::ir::AttentionOp found;
-  parsed.function().walk([&](anabranch::ir::AttentionOp op) { found = op; });
-  return AttentionBlocking::choose(found, target);
 }
 
 bool isBool(Mask mask) {
@@ -127,6 +120,11 @@ std::string kernelText(const Case &c) {
   } -> )mlir";
   text += resultType + "\nreturn %t : " + resultType + "\n}\n";
   return text;
+}
+
+std::string planOf(const Case &c, const native::TargetInfo &target) {
+  native::ParsedKernel parsed(kernelText(c));
+  return cheapestPlan(parsed.function(), target);
 }
 
 /// Converts to bf16 by rounding towards zero, which is enough for test data.
@@ -295,7 +293,7 @@ protected:
 };
 
 std::unique_ptr<Operand> AttentionTest::run(Data &d) {
-  auto library = compileCase(attentionRow, kernelText(c), target);
+  auto library = compileCase(packedAttentionRow, kernelText(c), target);
   if (!library || (!native::runs(target) && !emulation))
     return nullptr;
   std::vector<float> results(batches * c.length * c.heads * c.valueHead, 7);
@@ -354,7 +352,8 @@ void AttentionTest::forEachResult(const Data &d, const Operand &results,
 
 TEST_P(AttentionTest, EqualsPlainLoops) {
   if (c.parts)
-    EXPECT_NE(blockingOf(kernelText(c), target).hasParts(), c.isStreamed());
+    EXPECT_EQ(planOf(c, target),
+              c.isStreamed() ? "streamed_attention" : "tile_attention");
   Data d(c);
   std::unique_ptr<Operand> results = run(d);
   if (!results)
@@ -526,5 +525,45 @@ INSTANTIATE_TEST_SUITE_P(
                         Case{"tails", 2, 2, 61, 70, 20, 24, Mask::None, false,
                              true, 2, false, true})),
     caseName<Case>);
+
+/// Few queries read keys and values in place. Tile registers multiply bf16, and
+/// f32 if so many queries share a copy that its parts pay.
+TEST(AttentionPlans, FollowQueriesAndTypes) {
+  auto planOn = [](const char *name, int64_t length, bool bf16) {
+    Case c{"", 12, 12, length, 512, 64, 64};
+    c.bf16 = bf16;
+    return planOf(c, targetOf(name, c));
+  };
+  for (const char *name : {"portable", "haswell", "znver4", "icelake-server",
+                           "sapphirerapids", "aarch64", "neoverse-v1"})
+    for (bool bf16 : {false, true})
+      for (int64_t length : {1, 2, 4, 7, 8})
+        EXPECT_EQ(planOn(name, length, bf16), "streamed_attention")
+            << name << " " << length << (bf16 ? " bf16" : " f32");
+  for (int64_t length : {9, 16, 512}) {
+    EXPECT_EQ(planOn("znver4", length, true), "packed_attention") << length;
+    EXPECT_EQ(planOn("sapphirerapids", length, true), "tile_attention")
+        << length;
+    EXPECT_EQ(planOn("sapphirerapids", length, false),
+              length < 512 ? "packed_attention" : "tile_attention")
+        << length;
+  }
+}
+
+TEST(AttentionPlans, SayWhyTheyRefuse) {
+  auto refusalOf = [](const Case &c, const char *target, const PlanRow &row) {
+    native::ParsedKernel parsed(kernelText(c));
+    return row.propose(parsed.function(), targetOf(target, c)).refusal;
+  };
+  Case c{"", 4, 4, 12, 40, 64, 64}, large{"", 4, 4, 2, 40, 512, 64};
+  EXPECT_EQ(refusalOf(c, "znver4", streamedAttentionRow),
+            "it has 12 queries; a copy of keys and values costs less for more "
+            "than 8");
+  EXPECT_EQ(refusalOf(large, "znver4", streamedAttentionRow),
+            "a head has more than 16 vectors");
+  EXPECT_EQ(refusalOf(c, "znver4", tileAttentionRow),
+            "the target has no tile registers for floats");
+  EXPECT_EQ(refusalOf(c, "znver4", packedAttentionRow), "");
+}
 
 } // namespace

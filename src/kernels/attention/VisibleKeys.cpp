@@ -96,7 +96,7 @@ void VisibleKeys::narrowTile() {
   // Blocks of keys that are packed begin at multiples of their size, as the
   // footprint says.
   int64_t unit =
-      attention.blocking.isStreamed ? width : attention.blocking.keys;
+      attention.blocking.isStreamed() ? width : attention.blocking.keys;
   Value first = lanes.mulIndex(before, lanes.index(width));
   tile.firstKey = lanes.mulIndex(lanes.divIndex(first, lanes.index(unit)),
                                  lanes.index(unit));

@@ -50,8 +50,8 @@ std::vector<PlanCandidate> LayoutCandidates::distinct(
   std::vector<PlanCandidate> candidates;
   for (const BlockingParameters &parameters : all) {
     Found found = find(parameters);
-    if (found.cycles && seen.insert(identityOf(found)).second)
-      candidates.push_back({parameters.text(), *found.cycles});
+    if (seen.insert(identityOf(found)).second)
+      candidates.push_back({parameters.text(), found.cycles});
   }
   return candidates;
 }

@@ -23,10 +23,10 @@ public:
   struct Found {
     Tiling tiling;
     int64_t bytesAhead;
-    std::optional<double> cycles;
+    double cycles;
   };
   /// The candidates that lead to different code. Of equal ones, that with the
-  /// fewest parameters stays. Empty if a size of the product is not known.
+  /// fewest parameters stays.
   std::vector<PlanCandidate>
   distinct(llvm::function_ref<Found(const BlockingParameters &)> find);
 

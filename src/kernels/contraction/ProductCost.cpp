@@ -3,7 +3,9 @@
 
 #include "kernels/contraction/ProductCost.h"
 
+#include "ir/Sizes.h"
 #include "kernels/contraction/BlockShapes.h"
+#include "kernels/contraction/QuantizedOperand.h"
 #include "kernels/emit/Memory.h"
 #include "kernels/microkernel/FloatParts.h"
 #include "llvm/Support/MathExtras.h"
@@ -20,15 +22,20 @@ struct Sizes {
   double batch, rows, columns, depth;
 };
 
-std::optional<Sizes> sizesOf(const Contraction &contraction) {
-  auto rows = contraction.knownSize(contraction.rows),
-       columns = contraction.knownSize(contraction.column),
-       depth = contraction.knownSize(contraction.depth),
-       batch = contraction.knownSize(contraction.batch);
-  if (contraction.isGrouped || !rows || !columns || !depth || !batch ||
-      *rows < 1 || *columns < 1 || *depth < 1 || *batch < 1)
-    return std::nullopt;
-  return Sizes{double(*batch), double(*rows), double(*columns), double(*depth)};
+/// Rows of one group, if the product is grouped; each group is then a product
+/// of the batch.
+Sizes sizesOf(const Contraction &contraction) {
+  auto sizeOf = [](std::optional<int64_t> known) {
+    return double(std::max<int64_t>(known.value_or(ir::typicalSize), 1));
+  };
+  double rows = sizeOf(contraction.rowsTogether());
+  double groups = contraction.isGrouped
+                      ? sizeOf(contraction.knownSize(contraction.rows)) / rows
+                      : 1;
+  return {sizeOf(contraction.knownSize(contraction.batch)) *
+              std::max(groups, 1.0),
+          rows, sizeOf(contraction.knownSize(contraction.column)),
+          sizeOf(contraction.knownSize(contraction.depth))};
 }
 
 double roundUp(double value, int64_t step) {
@@ -40,7 +47,8 @@ double rateOf(const Contraction &contraction, const native::TargetInfo &target,
               const ProductLayout &layout) {
   bool isInt8 = contraction.multipliesInt8();
   if (layout.steps.hasParts())
-    return target.rate(native::Multiply::TileBF16) * partShare /
+    return target.rate(native::Multiply::TileBF16) *
+           target.model.cycles.shareOfParts /
            productsOfParts(layout.steps.parts, layout.steps.rightParts());
   if (layout.usesTileRegisters())
     return target.rate(isInt8 ? native::Multiply::TileInt8
@@ -57,6 +65,9 @@ double rateOf(const Contraction &contraction, const native::TargetInfo &target,
 double rightBytes(const Contraction &contraction, const ProductLayout &layout) {
   if (layout.word.kPack > 1)
     return 4.0 / layout.word.kPack * layout.steps.rightParts();
+  if (layout.right.form == RightAccess::Form::InPlace &&
+      contraction.right.memory)
+    return double(elementBytes(contraction.right.memory));
   return double(elementBytes(layout.right.element ? layout.right.element
                                                   : contraction.element));
 }
@@ -72,22 +83,24 @@ double shareOfBlocks(const Contraction &contraction,
 }
 
 double shareOfRounding(const Contraction &contraction, const Tiling &tiling) {
-  std::optional<Sizes> sizes = sizesOf(contraction);
-  if (!sizes)
-    return 1;
-  return roundUp(sizes->rows, tiling.rows) *
-         roundUp(sizes->columns, tiling.columns()) / sizes->rows /
-         sizes->columns;
+  Sizes sizes = sizesOf(contraction);
+  return roundUp(sizes.rows, tiling.rows) *
+         roundUp(sizes.columns, tiling.columns()) / sizes.rows / sizes.columns;
 }
 
-std::optional<double> estimateCycles(const Contraction &contraction,
-                                     const native::TargetInfo &target,
-                                     const ProductLayout &layout,
-                                     double share) {
-  std::optional<Sizes> sizes = sizesOf(contraction);
-  if (!sizes)
-    return std::nullopt;
-  auto [batch, rows, columns, depth] = *sizes;
+bool hasKnownSizes(const Contraction &contraction) {
+  auto isKnown = [](std::optional<int64_t> size) { return size && *size > 0; };
+  return !contraction.isGrouped &&
+         isKnown(contraction.knownSize(contraction.rows)) &&
+         isKnown(contraction.knownSize(contraction.column)) &&
+         isKnown(contraction.knownSize(contraction.depth)) &&
+         isKnown(contraction.knownSize(contraction.batch));
+}
+
+double estimateCycles(const Contraction &contraction,
+                      const native::TargetInfo &target,
+                      const ProductLayout &layout, double share) {
+  auto [batch, rows, columns, depth] = sizesOf(contraction);
   const machine::CpuModel &cpu = target.model;
   double bytes = rightBytes(contraction, layout);
   double rowBlocks = double(divideCeil(int64_t(rows), layout.tiling.rows));
@@ -116,15 +129,25 @@ std::optional<double> estimateCycles(const Contraction &contraction,
   double left =
       (layout.left.isCopied() ? groups : panels) * leftBytes / leftLoad;
   double copy = layout.steps.hasParts()
-                    ? layout.steps.parts * partCycles
-                    : copyCycles / double(layout.word.kPack);
+                    ? layout.steps.parts * cpu.cycles.copiedPart
+                    : cpu.cycles.copiedWord / double(layout.word.kPack);
+  bool widens = !layout.steps.hasParts() && QuantizedOperand::find(contraction);
+  double copyOfRight =
+      widens ? cpu.cycles.widenedIntegers / target.lanes(32) : copy;
   double packing = layout.left.isCopied() ? groups * rows * depth * copy : 0;
-  double copies = layout.right.isCopied() ? strips * columns * depth * copy : 0;
+  // Panels are copied whole, also where they have no columns.
+  double copied = panels * double(layout.tiling.columns()) * depth;
+  double copies = layout.right.isCopied() ? strips * copied * copyOfRight : 0;
+  // A copy waits for the bytes that it copies.
+  double arriving = std::max(copies, fetching / 2);
+
   double sums = (depths - 1) * rows * columns * 8 / cpu.l2Load;
-  double tiles = strips * groups * tileCycles;
+  // Vectors need no configuration, which takes most of a tile's start.
+  double start = cpu.cycles.tile / (layout.usesTileRegisters() ? 1 : 4);
+  double tiles = strips * groups * start;
   // Fetching and reading the left operand overlap with products in part.
-  return batch * (std::max(products, reading) + fetching / 2 + left / 4 +
-                  packing + copies + sums + tiles);
+  return batch * (std::max(products, reading) + arriving + left / 4 + packing +
+                  sums + tiles);
 }
 
 } // namespace kernels

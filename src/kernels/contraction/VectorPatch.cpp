@@ -22,10 +22,6 @@ constexpr int64_t shortestRun = 6, longestRun = 512;
 constexpr int64_t farthestRows = 1024;
 /// The second-level cache holds so many patches.
 constexpr int64_t patchesOfCache = 3;
-/// Measured cycles for each element of the vectors in which a window is copied
-/// whole; the share of their rate that products reach; and how much slower they
-/// read a patch in only 16 registers.
-constexpr double windowCycles = 0.31, usualShare = 0.6, slower = 0.05;
 
 /// Whether the kernel can read the windows, and all sizes are known.
 bool canRead(const Contraction &contraction) {
@@ -49,17 +45,19 @@ bool pays(const Contraction &contraction, const native::TargetInfo &target,
        depth = contraction.knownSize(contraction.depth);
   if (!columns)
     return false;
+  const machine::KernelCycles &cycles = target.model.cycles;
   int64_t lanes = target.lanes(contraction.element.getIntOrFloatBitWidth());
   // Padding is between the taps of a row.
   int64_t run =
       contraction.windows->padding ? contraction.windows->run : shape.run;
   int64_t runs = *depth / run;
   auto copied = double(runs * int64_t(llvm::alignTo(run, lanes)));
-  double products = double(*columns) * double(*depth) / usualShare /
+  double products = double(*columns) * double(*depth) / cycles.shareOfVectors /
                     target.rate(native::Multiply::FmaF32);
-  double more = double(shape.columns) / double(shape.windowColumns) - 1 +
-                (target.isa().vectorRegisters() > 16 ? 0 : slower);
-  return copied * windowCycles > products * more;
+  double more =
+      double(shape.columns) / double(shape.windowColumns) - 1 +
+      (target.isa().vectorRegisters() > 16 ? 0 : cycles.slowerInFewRegisters);
+  return copied * cycles.copiedWindow > products * more;
 }
 
 } // namespace

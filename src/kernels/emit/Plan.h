@@ -11,40 +11,13 @@
 
 #include "kernels/emit/KernelShell.h"
 
-#include <limits>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace anabranch {
 namespace kernels {
-
-/// What a kernel costs, for a comparison with its other plans.
-struct PlanCost {
-  /// A plan of an earlier rank costs less, whatever the cycles are.
-  enum class Rank {
-    /// Refuses every kernel that another plan makes as fast. No estimate
-    /// compares it with plans of the next rank.
-    Special,
-    /// Makes many kernels, few of them best.
-    General,
-    /// Makes any kernel, slower than each plan of its own form.
-    Last
-  };
-  Rank rank;
-  /// Estimated cycles of one core for all tiles. None if a size is not known,
-  /// or if the plan has no model; it then costs more than plans of its rank
-  /// that have one.
-  std::optional<double> cycles = std::nullopt;
-
-  bool operator<(const PlanCost &other) const {
-    constexpr double unknown = std::numeric_limits<double>::infinity();
-    return std::pair(rank, cycles.value_or(unknown)) <
-           std::pair(other.rank, other.cycles.value_or(unknown));
-  }
-};
 
 /// Parameters that a plan can be given, as text, and the cycles that its model
 /// then estimates. Empty text: the plan's own choice.
@@ -59,7 +32,11 @@ class Plan {
 public:
   virtual ~Plan() = default;
 
-  virtual PlanCost cost() const = 0;
+  /// Estimated cycles of one core for all tiles, from the rates of the target's
+  /// model. A size that is not known counts as ir::typicalSize. Pointwise work
+  /// on the plan's operands and results costs all plans the same, and is left
+  /// out.
+  virtual double cost() const = 0;
   /// Parameters that are worth timing, in any order; none if the plan has no
   /// model.
   virtual std::vector<PlanCandidate> candidates() const { return {}; }

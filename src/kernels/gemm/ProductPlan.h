@@ -14,6 +14,7 @@
 #define ANABRANCH_KERNELS_GEMM_PRODUCTPLAN_H
 
 #include "kernels/contraction/BlockingParameters.h"
+#include "kernels/contraction/ProductCost.h"
 #include "kernels/emit/Plan.h"
 #include "kernels/operands/GemmContext.h"
 
@@ -38,18 +39,27 @@ private:
 
 class ProductPlan : public Plan {
 public:
-  ProductPlan(const Contraction &contraction, const ProductLayout &layout)
-      : contraction(contraction), layout(layout) {}
+  ProductPlan(const Contraction &contraction, const native::TargetInfo &target,
+              const ProductLayout &layout)
+      : contraction(contraction), layout(layout), target(target) {}
 
   const Contraction contraction;
   const ProductLayout layout;
 
-  PlanCost cost() const override { return {PlanCost::Rank::Special}; }
+  double cost() const override { return cyclesOf(layout); }
   KernelShell::Grid grid(KernelFunction &function) const override;
   void emitTile(KernelShell::TileBody &body) const override;
   void emitFootprint(KernelShell::FootprintBody &body) const override;
 
 protected:
+  const native::TargetInfo &target;
+
+  /// What a multiply-add costs in another layout of the plan, relative to the
+  /// processor's rate (ProductCost.h).
+  virtual double shareOf(const Tiling &) const { return 1; }
+  double cyclesOf(const ProductLayout &other) const {
+    return estimateCycles(contraction, target, other, shareOf(other.tiling));
+  }
   /// The elements of the scratch memory that `emitRows` takes. A copy of the
   /// left operand follows them.
   virtual int64_t scratchElements(const GemmContext &gemm) const = 0;

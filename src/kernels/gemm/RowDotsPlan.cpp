@@ -1,7 +1,6 @@
 //===- RowDotsPlan.cpp - the plan of dot products of few rows -------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/contraction/ProductCost.h"
 #include "kernels/contraction/QuantizedOperand.h"
 #include "kernels/contraction/TileSizes.h"
 #include "kernels/contraction/VectorWords.h"
@@ -66,16 +65,14 @@ class RowDotsPlan : public ProductPlan {
 public:
   RowDotsPlan(const Contraction &contraction, const native::TargetInfo &target,
               const ProductLayout &layout, int64_t bytesAhead)
-      : ProductPlan(contraction, layout), target(target),
-        bytesAhead(bytesAhead) {}
+      : ProductPlan(contraction, target, layout), bytesAhead(bytesAhead) {}
 
   std::vector<PlanCandidate> candidates() const override {
-    std::optional<double> cycles = estimateCycles(contraction, target, layout);
-    if (!cycles)
+    if (!hasKnownSizes(contraction))
       return {};
     BlockingParameters other;
     other.bytesAhead = bytesAhead ? 0 : usualDistance;
-    return {{"", *cycles}, {other.text(), *cycles}};
+    return {{"", cost()}, {other.text(), cost()}};
   }
 
 protected:
@@ -99,7 +96,6 @@ protected:
   int64_t mostRowsOfGroup() const override { return layout.tiling.rows; }
 
 private:
-  const native::TargetInfo &target;
   /// How many bytes ahead of its use the right operand is fetched; 0: never.
   int64_t bytesAhead;
 };

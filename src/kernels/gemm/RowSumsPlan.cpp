@@ -1,7 +1,6 @@
 //===- RowSumsPlan.cpp - the plan of sums of rows -------------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/contraction/ProductCost.h"
 #include "kernels/contraction/QuantizedOperand.h"
 #include "kernels/contraction/TileSizes.h"
 #include "kernels/contraction/VectorWords.h"
@@ -102,14 +101,12 @@ ProductLayout layoutOf(const Contraction &contraction,
 
 class RowSumsPlan : public ProductPlan {
 public:
-  RowSumsPlan(const Contraction &contraction, const native::TargetInfo &target,
-              const ProductLayout &layout)
-      : ProductPlan(contraction, layout), target(target) {}
+  using ProductPlan::ProductPlan;
 
   std::vector<PlanCandidate> candidates() const override {
-    if (auto cycles = estimateCycles(contraction, target, layout))
-      return {{"", *cycles}};
-    return {};
+    if (!hasKnownSizes(contraction))
+      return {};
+    return {{"", cost()}};
   }
 
 protected:
@@ -125,9 +122,6 @@ protected:
     GemmEpilogue(gemm).emit(gemm.tile.firstRow,
                             gemm.endOfBlock(gemm.tile.firstRow), sums);
   }
-
-private:
-  const native::TargetInfo &target;
 };
 
 Proposal propose(func::FuncOp kernel, const native::TargetInfo &target) {

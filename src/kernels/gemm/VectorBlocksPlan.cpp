@@ -3,7 +3,6 @@
 
 #include "kernels/contraction/BlockShapes.h"
 #include "kernels/contraction/LayoutCandidates.h"
-#include "kernels/contraction/ProductCost.h"
 #include "kernels/contraction/VectorBlocking.h"
 #include "kernels/gemm/BlockLoops.h"
 #include "kernels/gemm/ProductPlan.h"
@@ -24,12 +23,8 @@ public:
   VectorBlocksPlan(const Contraction &contraction,
                    const native::TargetInfo &target,
                    const VectorBlocking &blocking)
-      : ProductPlan(contraction, blocking.layout), target(target),
+      : ProductPlan(contraction, target, blocking.layout),
         bytesAhead(blocking.bytesAhead) {}
-
-  PlanCost cost() const override {
-    return {PlanCost::Rank::General, cyclesOf(layout)};
-  }
 
   std::vector<PlanCandidate> candidates() const override;
 
@@ -41,17 +36,17 @@ protected:
     BlockLoops(gemm, bytesAhead).emit(memory);
   }
 
-private:
-  const native::TargetInfo &target;
-  int64_t bytesAhead;
-
-  std::optional<double> cyclesOf(const ProductLayout &other) const {
-    return estimateCycles(contraction, target, other,
-                          shareOfBlocks(contraction, target, other.tiling));
+  double shareOf(const Tiling &tiling) const override {
+    return shareOfBlocks(contraction, target, tiling);
   }
+
+private:
+  int64_t bytesAhead;
 };
 
 std::vector<PlanCandidate> VectorBlocksPlan::candidates() const {
+  if (!hasKnownSizes(contraction))
+    return {};
   LayoutCandidates found;
   auto add = [&](const BlockingParameters &block) {
     auto chosen = VectorBlocking::choose(contraction, target, block);

@@ -3,12 +3,16 @@
 
 #include "kernels/loops/LoopKernel.h"
 
+#include "analysis/OperationCost.h"
+#include "ir/Anabranch.h"
+#include "ir/Sizes.h"
 #include "kernels/footprint/TileFootprint.h"
 #include "kernels/loops/GroupEmitter.h"
 #include "kernels/nests/BuildModel.h"
 #include "kernels/splitting/SplitBorders.h"
 #include "kernels/splitting/SplitPadding.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 using namespace mlir;
 
@@ -129,6 +133,18 @@ static void footprintOfGroups(const KernelModel &model,
           });
 }
 
+/// Cycles of an operation's loops: each point of a reduction adds to a sum that
+/// may be in memory, the others are computed a vector at a time.
+static double cyclesOf(linalg::LinalgOp op, const native::TargetInfo &target) {
+  double points = 1;
+  for (int64_t size : op.getStaticLoopRanges())
+    points *= double(ShapedType::isDynamic(size) ? ir::typicalSize
+                                                 : std::max<int64_t>(size, 1));
+  if (op.getNumReductionLoops())
+    return points * target.model.cycles.loopPoint;
+  return points * double(analysis::operationsOf(op)) / target.lanes(32);
+}
+
 namespace {
 
 class LoopsPlan : public Plan {
@@ -136,7 +152,12 @@ public:
   LoopsPlan(func::FuncOp kernel, const native::TargetInfo &target)
       : kernel(kernel), target(target) {}
 
-  PlanCost cost() const override { return {PlanCost::Rank::Last}; }
+  double cost() const override {
+    double cycles = target.model.cycles.tile;
+    for (auto op : func::FuncOp(kernel).front().getOps<linalg::LinalgOp>())
+      cycles += cyclesOf(op, target);
+    return cycles;
+  }
 
   LogicalResult prepare() override {
     splitPadding(kernel);
@@ -165,6 +186,9 @@ private:
 };
 
 Proposal propose(func::FuncOp kernel, const native::TargetInfo &target) {
+  for (Operation &op : kernel.front())
+    if (isa<ir::AttentionOp, ir::FftOp>(op))
+      return Proposal::refuse("it has an operator that is no loops of points");
   return {std::make_unique<LoopsPlan>(kernel, target), {}};
 }
 

@@ -3,6 +3,8 @@
 
 #include "kernels/quantized/QuantizedBlocking.h"
 
+#include "ir/Sizes.h"
+
 #include <algorithm>
 
 using namespace mlir;
@@ -71,18 +73,28 @@ void chooseBlock(QuantizedBlocking &blocking, int64_t rows,
     blocking.vectors /= 2;
 }
 
+constexpr int64_t registerRows = 16;
+
 /// Tile registers multiply the digits of several rows at once, if each block
 /// has equally many depths for a register.
-void chooseTileBlocks(QuantizedBlocking &blocking,
-                      const QuantizedOperand &weight, int64_t rows,
-                      const native::TargetInfo &target) {
-  constexpr int64_t rowsToGain = 3, registerRows = 16;
-  blocking.usesTiles =
-      target.isa().has(native::Multiply::TileInt8) && blocking.dots &&
-      rows >= rowsToGain &&
-      QuantizedWeight::paddedDepths(weight.depths) % blocking.tileDepths() == 0;
-  if (!blocking.usesTiles)
-    return;
+std::optional<std::string> refuseTiles(const QuantizedBlocking &blocking,
+                                       const QuantizedOperand &weight,
+                                       int64_t rows,
+                                       const native::TargetInfo &target) {
+  constexpr int64_t rowsToGain = 3;
+  if (!target.isa().has(native::Multiply::TileInt8) || !blocking.dots)
+    return "the target has no tile registers for digits";
+  if (rows < rowsToGain)
+    return "it has " + std::to_string(rows) +
+           " rows; tile registers gain from " + std::to_string(rowsToGain) +
+           " on";
+  if (QuantizedWeight::paddedDepths(weight.depths) % blocking.tileDepths())
+    return "its groups of depths do not fill tile registers";
+  return std::nullopt;
+}
+
+void chooseTileBlocks(QuantizedBlocking &blocking, int64_t rows) {
+  blocking.usesTiles = true;
   int64_t most = registerRows / blocking.digits.count;
   blocking.rows = ceilDiv(rows, ceilDiv(rows, most));
   blocking.vectors = QuantizedWeight::panelColumns / blocking.lanes;
@@ -131,9 +143,9 @@ void chooseStrips(QuantizedBlocking &blocking, const QuantizedOperand &weight,
 
 } // namespace
 
-QuantizedBlocking QuantizedBlocking::choose(const Contraction &contraction,
-                                            const QuantizedOperand &weight,
-                                            const native::TargetInfo &target) {
+std::optional<QuantizedBlocking> QuantizedBlocking::choose(
+    const Contraction &contraction, const QuantizedOperand &weight,
+    const native::TargetInfo &target, Unit unit, std::string &why) {
   std::optional<int64_t> known = contraction.knownSize(contraction.rows);
   QuantizedBlocking blocking;
   blocking.lanes = target.lanes(32);
@@ -144,7 +156,13 @@ QuantizedBlocking QuantizedBlocking::choose(const Contraction &contraction,
   constexpr int64_t usualRows = 512;
   int64_t rows = std::max<int64_t>(known.value_or(usualRows), 1);
   chooseBlock(blocking, rows, target);
-  chooseTileBlocks(blocking, weight, rows, target);
+  if (unit == Unit::Tiles) {
+    if (auto reason = refuseTiles(blocking, weight, rows, target)) {
+      why = *reason;
+      return std::nullopt;
+    }
+    chooseTileBlocks(blocking, rows);
+  }
   Tiling &tiling = blocking.layout.tiling;
   tiling.lanes = blocking.lanes;
   tiling.rows = blocking.rows;
@@ -160,6 +178,56 @@ QuantizedBlocking QuantizedBlocking::choose(const Contraction &contraction,
   blocking.layout.right = {RightAccess::Form::Panels,
                            QuantizedWeight::panelColumns, contraction.element};
   return blocking;
+}
+
+/// Without an instruction for bytes, one multiplies pairs of 16 bits, of which
+/// a register has twice as many as floats.
+double QuantizedBlocking::rate(const native::TargetInfo &target) const {
+  double fma = target.rate(native::Multiply::FmaF32);
+  if (usesTiles)
+    return target.rate(native::Multiply::TileInt8);
+  return dots ? std::max(target.rate(native::Multiply::DotInt8), fma) : 2 * fma;
+}
+
+/// Cycles to make the digits of rows: each tile makes those of its own rows, or
+/// all share them.
+double
+QuantizedBlocking::cyclesOfDigits(double rows, const QuantizedOperand &weight,
+                                  const native::TargetInfo &target) const {
+  double panels = double(QuantizedWeight::panels(weight.columns));
+  double times =
+      hasOwnDigits ? panels / double(layout.tiling.panelsPerTile) : 1;
+  return std::max(times, 1.0) * rows * double(weight.depths) *
+         double(digits.count) * target.model.cycles.madeDigit;
+}
+
+double QuantizedBlocking::cycles(const Contraction &contraction,
+                                 const QuantizedOperand &weight,
+                                 const native::TargetInfo &target) const {
+  const machine::CpuModel &cpu = target.model;
+  int64_t count = std::max<int64_t>(
+      contraction.knownSize(contraction.rows).value_or(ir::typicalSize), 1);
+  auto blocks = double(ceilDiv(count, rows));
+  // A block of tile registers takes as long with fewer rows.
+  double multiplied = usesTiles ? blocks * double(registerRows)
+                                : blocks * double(rows * digits.count);
+  double panels = double(QuantizedWeight::panels(weight.columns));
+  // Columns that only fill up the last panel do not count: the limits of rows
+  // are those of whole panels.
+  double columns = double(weight.columns);
+  double depths = double(QuantizedWeight::paddedDepths(weight.depths));
+  double products = multiplied * columns * depths / rate(target);
+  double bytes = columns * depths * double(weight.layout.bits) / 8;
+  double reading =
+      bytes / (bytes > double(cpu.l2Bytes) ? cpu.l3Load : cpu.l2Load);
+  // The sums of some depths are scaled, a vector at a time.
+  double scaled = blocks * double(rows * digits.count) * columns /
+                  double(lanes) * depths / double(depth);
+  double tiles = double(ceilDiv(count, layout.tiling.rowsPerTile)) * panels /
+                 double(layout.tiling.panelsPerTile);
+  return std::max(products, reading) + scaled * cpu.cycles.scaledSum +
+         cyclesOfDigits(double(count), weight, target) +
+         tiles * cpu.cycles.tile / (usesTiles ? 1 : 4);
 }
 
 bool hasQuantizedRows(const Contraction &contraction,

@@ -48,9 +48,24 @@ struct QuantizedBlocking {
   /// Depths of one product of two tile registers.
   int64_t tileDepths() const { return depth < 64 ? depth : 64; }
 
-  static QuantizedBlocking choose(const Contraction &contraction,
-                                  const QuantizedOperand &weight,
-                                  const native::TargetInfo &target);
+  /// What multiplies the digits.
+  enum class Unit { Vectors, Tiles };
+  /// None, and why, if the unit cannot multiply them, or pays for more rows
+  /// only.
+  static std::optional<QuantizedBlocking>
+  choose(const Contraction &contraction, const QuantizedOperand &weight,
+         const native::TargetInfo &target, Unit unit, std::string &why);
+
+  /// Estimated cycles of one core for all tiles. A size that is not known
+  /// counts as ir::typicalSize.
+  double cycles(const Contraction &contraction, const QuantizedOperand &weight,
+                const native::TargetInfo &target) const;
+
+private:
+  /// Multiply-adds of a digit and an integer in a cycle.
+  double rate(const native::TargetInfo &target) const;
+  double cyclesOfDigits(double rows, const QuantizedOperand &weight,
+                        const native::TargetInfo &target) const;
 };
 
 /// Products of more rows do better with panels of floats, if their numbers have

@@ -1,8 +1,9 @@
-//===- QuantizedKernel.cpp - the plan of quantised products ---------------===//
+//===- QuantizedKernel.cpp - the plans of quantised products --------------===//
 // SPDX-License-Identifier: Apache-2.0
 
 #include "kernels/quantized/QuantizedKernel.h"
 
+#include "kernels/contraction/ProductCost.h"
 #include "kernels/gemm/GemmEpilogue.h"
 #include "kernels/gemm/GemmFootprint.h"
 #include "kernels/quantized/LeftDigits.h"
@@ -143,9 +144,13 @@ struct Match {
     auto weight = QuantizedOperand::find(*contraction, why);
     if (!weight)
       return std::nullopt;
-    if (!wantsQuantizedWeight(*contraction, target) ||
-        !hasQuantizedRows(*contraction, *weight, target)) {
-      why = "panels of floats suit so many rows better";
+    if (!wantsQuantizedWeight(*contraction, target)) {
+      why = "its sums are no f32, or there is a batch of them";
+      return std::nullopt;
+    }
+    if (!hasQuantizedRows(*contraction, *weight, target)) {
+      why = "floats cost less than digits of more than " +
+            std::to_string(mostQuantizedRows) + " rows";
       return std::nullopt;
     }
     return Match{std::move(*contraction), *weight};
@@ -154,12 +159,17 @@ struct Match {
 
 class QuantizedPlan : public Plan {
 public:
-  QuantizedPlan(Match found, const native::TargetInfo &target)
-      : match(std::move(found)),
-        blocking(QuantizedBlocking::choose(match.contraction, match.weight,
-                                           target)) {}
+  QuantizedPlan(Match found, const QuantizedBlocking &blocking,
+                const native::TargetInfo &target)
+      : match(std::move(found)), blocking(blocking),
+        cycles(blocking.cycles(match.contraction, match.weight, target)) {}
 
-  PlanCost cost() const override { return {PlanCost::Rank::Special}; }
+  double cost() const override { return cycles; }
+  std::vector<PlanCandidate> candidates() const override {
+    if (!hasKnownSizes(match.contraction))
+      return {};
+    return {{"", cycles}};
+  }
 
   KernelShell::Grid grid(KernelFunction &function) const override {
     GemmContext gemm(match.contraction, blocking.layout, function);
@@ -195,19 +205,29 @@ public:
 private:
   Match match;
   QuantizedBlocking blocking;
+  double cycles;
 };
 
+template <QuantizedBlocking::Unit unit>
 Proposal propose(func::FuncOp kernel, const native::TargetInfo &target) {
   std::string why;
   std::optional<Match> match = Match::find(kernel, target, why);
   if (!match)
     return Proposal::refuse(why);
-  return {std::make_unique<QuantizedPlan>(std::move(*match), target), {}};
+  auto blocking = QuantizedBlocking::choose(match->contraction, match->weight,
+                                            target, unit, why);
+  if (!blocking)
+    return Proposal::refuse(why);
+  return {std::make_unique<QuantizedPlan>(std::move(*match), *blocking, target),
+          {}};
 }
 
 } // namespace
 
-const PlanRow quantizedRow{"quantized contraction", propose};
+const PlanRow tileDigitsRow{"tile_digits",
+                            propose<QuantizedBlocking::Unit::Tiles>};
+const PlanRow vectorDigitsRow{"vector_digits",
+                              propose<QuantizedBlocking::Unit::Vectors>};
 
 } // namespace kernels
 } // namespace anabranch

@@ -1,4 +1,4 @@
-//===- QuantizedKernel.h - the plan of quantised products -------*- C++ -*-===//
+//===- QuantizedKernel.h - the plans of quantised products ------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_KERNELS_QUANTIZED_QUANTIZEDKERNEL_H
@@ -9,9 +9,9 @@
 namespace anabranch {
 namespace kernels {
 
-/// Computes products of few rows by a weight of 4 or 8 bits, which it reads
-/// packed (ir/QuantizedWeight.h).
-extern const PlanRow quantizedRow;
+/// Both compute products of few rows by a weight of 4 or 8 bits, which they
+/// read packed (ir/QuantizedWeight.h): digits in tile registers, or in vectors.
+extern const PlanRow tileDigitsRow, vectorDigitsRow;
 
 } // namespace kernels
 } // namespace anabranch

@@ -11,6 +11,7 @@
 #include "support/kernels/CompiledCase.h"
 #include "support/kernels/GemmCase.h"
 #include "support/kernels/GemmNumbers.h"
+#include "support/kernels/PlanChoice.h"
 
 #include <cmath>
 #include <limits>
@@ -247,7 +248,7 @@ protected:
   std::optional<KernelLibrary> compile() const {
     bool readsBytes = c.left != Left::Exact && target.dotsMixedBytes();
     return c.m <= mostQuantizedRows || readsBytes
-               ? compileCase(quantizedRow, textOf(c), target)
+               ? compileCase(vectorDigitsRow, textOf(c), target)
                : compileProduct(textOf(c), target);
   }
 };
@@ -262,6 +263,11 @@ TEST_P(QuantizedTest, SumsAreAsExactAsOfF32) {
       GTEST_SKIP() << "this processor cannot run the target's code";
     product.expectSums();
   }
+}
+
+TEST_P(QuantizedTest, TheMostSpecialPlanIsTheCheapest) {
+  native::ParsedKernel parsed(textOf(c));
+  expectFirstIsCheapest(parsed.function(), target);
 }
 
 TEST_P(QuantizedTest, RowsOfNoNumbersLeaveTheOthers) {
@@ -334,5 +340,22 @@ INSTANTIATE_TEST_SUITE_P(Cases, QuantizedTest,
                                                           "avx512vnni", "amx"),
                                           testing::ValuesIn(cases)),
                          caseName<WeightCase>);
+
+TEST(QuantizedPlans, SayWhyTheyRefuse) {
+  auto refusalOf = [](const WeightCase &c, const char *target,
+                      const PlanRow &row) {
+    native::ParsedKernel parsed(textOf(c));
+    native::TargetInfo info = llvm::cantFail(native::TargetInfo::get(target));
+    return row.propose(parsed.function(), info).refusal;
+  };
+  WeightCase two{"two", 2, 70, 128, 4, 32}, many{"many", 40, 70, 128, 4, 32};
+  EXPECT_EQ(refusalOf(two, "avx512vnni", tileDigitsRow),
+            "the target has no tile registers for digits");
+  EXPECT_EQ(refusalOf(two, "amx", tileDigitsRow),
+            "it has 2 rows; tile registers gain from 3 on");
+  EXPECT_EQ(refusalOf(many, "amx", vectorDigitsRow),
+            "floats cost less than digits of more than 32 rows");
+  EXPECT_EQ(refusalOf(two, "amx", vectorDigitsRow), "");
+}
 
 } // namespace

@@ -46,11 +46,8 @@ constexpr int64_t panelsOfGroup = 16, copiesOfGroup = 8;
 /// The second-level cache holds so many copies of windows, and so many times
 /// all panels of a product whose tiles have all of them.
 constexpr int64_t patchOfCache = 3, panelsOfCache = 8;
-/// Cycles to copy an element of a patch, and a tap of a window that is copied
-/// whole. And how large the empty part of a step may be, in units of the rest.
-constexpr double patchCycles = 0.4, tapCycles = 14, mostEmpty = 3;
-/// The share of their peak that tile registers usually reach.
-constexpr double usualShare = 0.6;
+/// How large the empty part of a step may be, in units of the rest.
+constexpr double mostEmpty = 3;
 /// How far ahead, in bytes, a panel is fetched that only one block of rows
 /// reads.
 constexpr int64_t bytesOfStream = 8192;
@@ -63,12 +60,6 @@ constexpr int64_t enoughPartTiles = 6, mostPartRows = 256;
 /// The same of parts that multiply integers. Their copy of a left operand is
 /// larger than that of the right one.
 constexpr int64_t enoughIntegerTiles = 4, mostIntegerRows = 128;
-/// The share of a copy's time that is left if it is made during products. And
-/// cycles of a block beside its products.
-constexpr double shareSeen = 0.75, blockCycles = 600;
-/// Cycles to copy an element whose neighbours are depths. Each row gives a few
-/// bytes to a block of the depth, and its parts are transposed.
-constexpr double transposedCycles = 3;
 
 /// What tile registers multiply (RegisterSteps); a K-pack factor of zero for
 /// other operands.
@@ -98,10 +89,12 @@ public:
   /// Why vector registers are better; nothing if they are not.
   std::optional<std::string> refusal() const;
   TileBlocking fit(const BlockingParameters &given);
+  double cyclesOfParts() const;
 
 private:
   const Contraction &contraction;
   const native::TargetInfo &target;
+  const machine::KernelCycles &cycles = target.model.cycles;
   std::optional<int64_t> rows, columns, depth, batch;
   TileBlocking blocking;
   Tiling &tiling = blocking.layout.tiling;
@@ -163,7 +156,6 @@ private:
   void chooseFetches();
   void setRight();
   double cyclesOfTiles() const;
-  double cyclesOfParts() const;
   double cyclesOfVectors() const;
 };
 
@@ -296,9 +288,9 @@ bool Chooser::paysForPatch(const Steps &steps) const {
   double added = double(steps.layout.channels) / contraction.windows->run;
   double empty = added * TileBlock::words / steps.words - 1;
   double windowTaps = double(depth.value_or(0)) / contraction.windows->run;
-  return empty <= mostEmpty &&
-         empty * columns.value_or(0) * depth.value_or(0) <
-             windowTaps * tapCycles * target.rate(native::Multiply::TileBF16);
+  return empty <= mostEmpty && empty * columns.value_or(0) * depth.value_or(0) <
+                                   windowTaps * cycles.copiedTap *
+                                       target.rate(native::Multiply::TileBF16);
 }
 
 /// How a step of registers lies within the runs of a patch; none if there is no
@@ -345,13 +337,15 @@ double imbalance(int64_t tiles) {
 double Chooser::cyclesOfPatch() const {
   double elements = double(*columns) * *depth;
   double filled = double(steps.words) / TileBlock::words;
-  double products = elements * double(left.patch->numbers()) / usualShare /
+  double products = elements * double(left.patch->numbers()) /
+                    cycles.shareOfTiles /
                     target.rate(native::Multiply::TileBF16) / filled;
   double bytes = elements * elementBytes();
   double load = bytes > double(target.model.l2Bytes) / 2 ? target.model.l3Load
                                                          : target.model.l2Load;
-  double blocks = double(blocksOfTile() * panels()) * blockCycles;
-  double group = double(left.patch->elements()) * patchCycles + tileCycles;
+  double blocks = double(blocksOfTile() * panels()) * cycles.block;
+  double group =
+      double(left.patch->elements()) * cycles.copiedPoint + cycles.tile;
   return double(strips()) *
          (products + bytes / load + blocks + double(groups()) * group);
 }
@@ -376,13 +370,13 @@ void Chooser::choosePatch(const PatchShape::Layout &layout) {
       continue;
     for (int64_t shared = isKnown ? panels() : 1; shared > 0; --shared) {
       tiling.panelsPerTile = shared;
-      double cycles = 0;
+      double time = 0;
       if (isKnown)
-        cycles = imbalance(strips() * groups()) *
-                 (hasParts() ? cyclesOfParts() : cyclesOfPatch());
-      if (lowest && cycles >= *lowest)
+        time = imbalance(strips() * groups()) *
+               (hasParts() ? cyclesOfParts() : cyclesOfPatch());
+      if (lowest && time >= *lowest)
         continue;
-      lowest = cycles;
+      lowest = time;
       best = blocking;
     }
   }
@@ -501,9 +495,10 @@ double Chooser::cyclesOfTiles() const {
   double elements = double(*columns) * *depth;
   double products = elements * *rows / target.rate(multiply);
   double reading = elements * elementBytes() / target.model.l2Load;
-  double copying = inPanels ? 0 : strips() * elements / word.kPack * copyCycles;
+  double copying =
+      inPanels ? 0 : strips() * elements / word.kPack * cycles.copiedWord;
   double tiles = double(strips()) * groups();
-  return *batch * (std::max(products, reading) + copying + tiles * tileCycles);
+  return *batch * (std::max(products, reading) + copying + tiles * cycles.tile);
 }
 
 /// The same for parts: each tile copies its part of both operands.
@@ -511,23 +506,23 @@ double Chooser::cyclesOfParts() const {
   double elements = double(*columns) * *depth;
   double numbers =
       left.patch ? double(strips()) * left.patch->numbers() : double(*rows);
-  double products = elements * numbers *
-                    productsOfParts(steps.parts, rightParts()) /
-                    (target.rate(native::Multiply::TileBF16) * partShare);
+  double products =
+      elements * numbers * productsOfParts(steps.parts, rightParts()) /
+      (target.rate(native::Multiply::TileBF16) * cycles.shareOfParts);
   // With one vector there are more loads for a product.
   if (tiling.vectors == 1)
     products *= 1.5;
   double rowElements = left.patch ? double(strips()) * left.patch->elements()
                                   : double(*rows) * *depth;
-  double copy = steps.parts * partCycles;
+  double copy = steps.parts * cycles.copiedPart;
   double copies =
-      strips() * elements * (transposesRight() ? transposedCycles : copy);
+      strips() * elements * (transposesRight() ? cycles.transposedPart : copy);
   // Panels of a frozen weight are copied during products.
   if (copiesPanels())
-    copies = std::max(copies * shareSeen, copies - products / 3);
+    copies = std::max(copies * cycles.shareOfHiddenCopy, copies - products / 3);
   double blocks = divideCeil(int64_t(numbers), TileBlock::rows) * panels();
   return *batch * (products + copies + double(groups()) * rowElements * copy +
-                   blocks * blockCycles + strips() * groups() * tileCycles);
+                   blocks * cycles.block + strips() * groups() * cycles.tile);
 }
 
 double Chooser::cyclesOfVectors() const {
@@ -539,7 +534,8 @@ double Chooser::cyclesOfVectors() const {
   bool dots = *rows <= rowsOfDots &&
               contraction.right.unitLoop == contraction.depth &&
               !contraction.right.isWindow;
-  double copying = inPanels || dots ? 0 : elements / word.kPack * copyCycles;
+  double copying =
+      inPanels || dots ? 0 : elements / word.kPack * cycles.copiedWord;
   return *batch * (std::max(elements * *rows / rate, reading) + copying);
 }
 
@@ -555,13 +551,13 @@ std::optional<std::string> Chooser::refusal() const {
   // keeps vector code from reading as fast as the cache delivers.
   if (inPanels && !isInt8())
     return std::nullopt;
-  double cycles = hasParts() ? cyclesOfParts() : cyclesOfTiles();
+  double ofTiles = hasParts() ? cyclesOfParts() : cyclesOfTiles();
   double ofVectors = cyclesOfVectors();
-  if (cycles < ofVectors)
+  if (ofTiles < ofVectors)
     return std::nullopt;
   return llvm::formatv("tile registers would take about {0:f0} cycles, vector "
                        "registers {1:f0}",
-                       cycles, ofVectors)
+                       ofTiles, ofVectors)
       .str();
 }
 
@@ -637,7 +633,10 @@ TileBlocking::choose(const Contraction &contraction,
     why = *reason;
     return std::nullopt;
   }
-  return chooser.fit(given);
+  TileBlocking chosen = chooser.fit(given);
+  if (words.parts > 1)
+    chosen.cycles = chooser.cyclesOfParts();
+  return chosen;
 }
 
 int64_t TileBlocking::linesOfRow(const Contraction &contraction,

@@ -23,6 +23,9 @@ struct TileBlocking {
   /// Lines of the right operand that a step of a block fetches ahead, and how
   /// many bytes ahead. Zero bytes: from the next panel.
   int64_t linesAhead = 0, bytesAhead = 0;
+  /// Of products of parts, whose copies are made during products: estimated
+  /// cycles of one core.
+  std::optional<double> cycles = std::nullopt;
 
   /// The blocking, with the given parameters taken and not chosen. None, and
   /// why, if the processor lacks the registers, the operands have other types,

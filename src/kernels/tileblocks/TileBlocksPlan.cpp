@@ -4,7 +4,6 @@
 #include "kernels/tileblocks/TileBlocksPlan.h"
 
 #include "kernels/contraction/LayoutCandidates.h"
-#include "kernels/contraction/ProductCost.h"
 #include "kernels/gemm/ProductPlan.h"
 #include "kernels/tileblocks/TileBlocking.h"
 #include "kernels/tileblocks/TileBlocksEmitter.h"
@@ -19,9 +18,13 @@ class TileBlocksPlan : public ProductPlan {
 public:
   TileBlocksPlan(const Contraction &contraction,
                  const native::TargetInfo &target, const TileBlocking &blocking)
-      : ProductPlan(contraction, blocking.layout), target(target),
-        fetch{blocking.linesAhead, blocking.bytesAhead} {}
+      : ProductPlan(contraction, target, blocking.layout),
+        fetch{blocking.linesAhead, blocking.bytesAhead},
+        cyclesOfParts(blocking.cycles) {}
 
+  double cost() const override {
+    return cyclesOfParts ? *cyclesOfParts : ProductPlan::cost();
+  }
   std::vector<PlanCandidate> candidates() const override;
 
 protected:
@@ -43,23 +46,26 @@ protected:
     TileBlocksEmitter(gemm, left, right, fetch).emit(parts);
   }
 
+  double shareOf(const Tiling &tiling) const override {
+    return shareOfRounding(contraction, tiling);
+  }
+
 private:
-  const native::TargetInfo &target;
   TileBlocksEmitter::Fetch fetch;
+  std::optional<double> cyclesOfParts;
 };
 
 std::vector<PlanCandidate> TileBlocksPlan::candidates() const {
+  if (!hasKnownSizes(contraction))
+    return {};
   LayoutCandidates found;
   std::string why;
   found.addAround(TileBlocking::choose(contraction, target, why)->layout.tiling,
                   {});
   return found.distinct([&](const BlockingParameters &given) {
     auto chosen = TileBlocking::choose(contraction, target, why, given);
-    const Tiling &tiling = chosen->layout.tiling;
-    return LayoutCandidates::Found{
-        tiling, chosen->bytesAhead,
-        estimateCycles(contraction, target, chosen->layout,
-                       shareOfRounding(contraction, tiling))};
+    return LayoutCandidates::Found{chosen->layout.tiling, chosen->bytesAhead,
+                                   cyclesOf(chosen->layout)};
   });
 }
 

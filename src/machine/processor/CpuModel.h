@@ -8,6 +8,7 @@
 #ifndef ANABRANCH_MACHINE_PROCESSOR_CPUMODEL_H
 #define ANABRANCH_MACHINE_PROCESSOR_CPUMODEL_H
 
+#include "machine/processor/KernelCycles.h"
 #include "machine/processor/MemoryUnits.h"
 
 #include <cstdint>
@@ -40,6 +41,7 @@ struct CpuModel {
   int64_t l1Bytes, l2Bytes, l3Bytes;
   /// A cache line and a page, in bytes.
   int64_t lineBytes = machine::lineBytes, pageBytes = machine::pageBytes;
+  KernelCycles cycles = {};
 
   constexpr double rate(Multiply multiply) const {
     return rates[int(multiply)];
