@@ -6,6 +6,8 @@ kernel_table.py --threads 1 2     each with one thread, and with two
 kernel_table.py --list            the names of the kernels
 kernel_table.py --compare OLD     also lists what became slower since that record; the
                                   exit status is 2 if anything did
+kernel_table.py --mca TARGET ...  the kernels' inner loops on other processors: computed
+                                  from LLVM's models (machine_code/), not measured
 
 The limit of a kernel is the larger of two times: its arithmetic at the machine's best
 rate, and its bytes at the machine's reading rate. Both rates are measured in the same
@@ -151,6 +153,7 @@ def main() -> int:
     parser.add_argument("--compare", type=Path, metavar="OLD.json")
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--seconds", type=float, default=1.0, help="of each contender")
+    parser.add_argument("--mca", nargs="+", default=[], metavar="TARGET")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
@@ -159,6 +162,12 @@ def main() -> int:
     if given.list:
         for name, kernel in KERNELS.items():
             print(f"{name:32} {kernel.what}")
+        return 0
+    if given.mca:
+        # A computation needs nothing that measurements do.
+        from machine_code.table import write_all
+
+        write_all(given.mca, choose(given.names), keep=not given.names)
         return 0
     if min(given.threads) < 1 or not given.seconds > 0:
         sys.exit("--threads and --seconds must be positive")

@@ -1,0 +1,5 @@
+"""What a processor's scheduling model says of the inner loops of kernels.
+
+loops      the inner loops of a library of kernels, disassembled
+analyser   their cycles, by llvm-mca
+table      the best loop of each kernel, as a share of the core's peak"""
