@@ -17,6 +17,7 @@ from . import (
     tune_command,
 )
 from .cache_command import add_trust, trusting
+from .measure import compile_command
 from .packages import kernel_library
 from .trace.page import write_report
 
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cache_command.add_parser(commands)
     _add_kernels(commands)
     chat_command.add_parser(commands)
+    compile_command.add_parser(commands)
     tune_command.add_parser(commands)
     given = parser.parse_args(arguments)
     with trusting(getattr(given, "trust", None)):
@@ -70,6 +72,8 @@ def _run(given: argparse.Namespace) -> int:
             return cache_command.run(given)
         elif given.command == "tune":
             return tune_command.run(given)
+        elif given.command == "compile":
+            return compile_command.run(given)
         elif given.command == "chat":
             return chat_command.run(given)
         else:

@@ -63,7 +63,7 @@ ARROWS: dict[str, set[str]] = {
     "tune_command": {"measure", "packages", "backend"},
     "cli": {
         *("trace", "packages", "bench_command", "cache_command", "chat_command"),
-        "tune_command",
+        *("tune_command", "measure"),
     },
 }
 # The door looks names up when they are used. Modules of the package import only

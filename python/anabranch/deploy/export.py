@@ -80,6 +80,7 @@ def export(
             f"stop={settings.stop!r}: a compilation that stops early makes no package;"
             " leave the option out"
         )
+    _refuse_timing(settings, wanted)
     program = _program(model, inputs, dynamic_shapes)
     forward = None if isinstance(model, ExportedProgram) else model.forward
     name = type(model).__name__ if forward else "exported"
@@ -174,6 +175,16 @@ def _gear_bindings(described: Description, inputs: Any) -> list[Binding]:
             f" {MOST_COMBINATIONS}"
         )
     return found
+
+
+def _refuse_timing(config: Config, targets: Sequence[str]) -> None:
+    """Sizes that win on this machine say nothing of another one."""
+    others = [name for name in targets if name not in ("native", "host")]
+    if config.tune is True and others:
+        raise ValueError(
+            f"tune=True times kernels on this machine, not on {', '.join(others)}: "
+            "leave the option out, or export on such a machine for 'native'"
+        )
 
 
 def _targets(targets: Sequence[str] | None) -> list[str]:
