@@ -14,6 +14,7 @@ SYMBOL = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S.*?)\s*$")
 TARGET = re.compile(r"\b(?:0x)?([0-9a-f]+) <[^>]*>$")
 BRANCH = re.compile(r"^(?:b(?:\.\w+)?|cbn?z|tbn?z|j\w+)\s")
+CALL = re.compile(r"^(?:blr?|call\w*)\s")
 STACK = re.compile(r"\[sp\b|\(%rsp\b|\(%rbp\b")
 # Bytes of an element of a vector register of 64-bit Arm, and of a register.
 ELEMENTS = {"b": 1, "h": 2, "s": 4, "d": 8}
@@ -46,7 +47,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Loop:
-    """From the target of a backward branch to the branch, without other loops in it."""
+    """From the target of a backward branch to the branch, without loops or calls in it."""
 
     function: str
     body: tuple[Instruction, ...]
@@ -91,7 +92,8 @@ def loops_of(functions: dict[str, list[Instruction]]) -> Iterator[Loop]:
             ):
                 continue
             inside = tuple(one for one in body if first <= one.address <= last)
-            yield Loop(name, inside)
+            if not any(CALL.match(one.text) for one in inside):
+                yield Loop(name, inside)
 
 
 def inner_loops(library: Path) -> list[Loop]:

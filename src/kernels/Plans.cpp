@@ -25,6 +25,7 @@ ArrayRef<PlanRow> planRows() {
                                  tileBlocksRow,
                                  rowDotsRow,
                                  rowSumsRow,
+                                 matrixBlocksRow,
                                  vectorBlocksRow,
                                  streamedAttentionRow,
                                  packedAttentionRow,

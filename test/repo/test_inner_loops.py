@@ -31,7 +31,8 @@ kernels.so:     file format elf64-littleaarch64
    10870:      \tldr\tq0, [sp, #0x20]
    10874:      \tfmla\tv1.4s, v0.4s, v2.s[1]
    10878:      \ttbnz\tw3, #0x0, 0x10870 <k_tile>
-   1087c:      \tb\t0x10838 <k_block+0x8>
+   1087c:      \tbl\t0x10830 <k_block>
+   10880:      \tcbnz\tx3, 0x1087c <k_tile+0xc>
 """
 
 
@@ -39,7 +40,7 @@ def found() -> list[loops.Loop]:
     return list(loops.loops_of(loops.parse(ARM)))
 
 
-def test_only_innermost_loops_of_a_function_count() -> None:
+def test_only_innermost_loops_without_calls_count() -> None:
     block, tile = found()
     assert (block.function, len(block.body), block.spills) == ("k_block", 7, 0)
     assert (tile.function, len(tile.body), tile.spills) == ("k_tile", 3, 1)

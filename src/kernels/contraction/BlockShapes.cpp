@@ -27,6 +27,13 @@ constexpr BlockShape wideWidened[] = {{10, 2, 1.0}, {8, 2, 1.0},  {6, 2, 1.05},
 constexpr BlockShape narrowWidened[] = {{4, 2, 1.0}, {3, 2, 1.1}, {2, 2, 1.4},
                                         {8, 1, 1.1}, {4, 1, 1.4}, {1, 2, 2.2}};
 
+// Matrix instructions multiply two rows. Their left vectors stay in registers
+// while the right ones pass by.
+constexpr BlockShape ofMatrices[] = {
+    {8, 3, 1.0}, {12, 2, 1.02}, {6, 4, 1.0}, {10, 2, 1.05}, {4, 4, 1.1},
+    {6, 3, 1.1}, {8, 2, 1.1},   {4, 3, 1.2}, {2, 4, 1.5},   {2, 3, 1.5},
+    {2, 2, 1.6}, {1, 4, 2.5},   {1, 3, 2.5}, {1, 2, 2.6}};
+
 /// Whether blocks of accumulators can be those of 32 registers.
 static bool hasManyRegisters(const native::TargetInfo &target) {
   return target.isa().vectorRegisters() > 16;
@@ -34,6 +41,8 @@ static bool hasManyRegisters(const native::TargetInfo &target) {
 
 ArrayRef<BlockShape> shapesFor(const native::TargetInfo &target,
                                const Word &word) {
+  if (word.product.isMatrix)
+    return ofMatrices;
   if (word.product.int8 && word.product.int8->kind == Int8Dot::Kind::Widened)
     return hasManyRegisters(target) ? ArrayRef(wideWidened)
                                     : ArrayRef(narrowWidened);

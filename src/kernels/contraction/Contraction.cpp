@@ -204,7 +204,7 @@ std::optional<Panels> matchPanels(const Contraction &contraction,
     // The index of the only element is a number.
     return index[i].plainLoop() == loop || (ranges[loop] == 1 && shape[i] == 1);
   };
-  for (int64_t kPack : {1, 2, 4}) {
+  for (int64_t kPack : {1, 2, 4, 8}) {
     size_t inner = kPack > 1 ? 4 : 3;
     if (index.size() < inner ||
         (!isGathered && index.size() != contraction.batch.size() + inner))

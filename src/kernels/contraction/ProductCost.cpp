@@ -42,6 +42,10 @@ double roundUp(double value, int64_t step) {
   return double(divideCeil(int64_t(value), step) * step);
 }
 
+/// Multiply-adds of a matrix instruction for each of a dot product's. Neoverse
+/// V1 and V2 begin as many of the ones as of the others in a cycle.
+constexpr double matricesPerDot = 2;
+
 /// Multiply-adds of one core in a cycle.
 double rateOf(const Contraction &contraction, const native::TargetInfo &target,
               const ProductLayout &layout) {
@@ -53,6 +57,9 @@ double rateOf(const Contraction &contraction, const native::TargetInfo &target,
   if (layout.usesTileRegisters())
     return target.rate(isInt8 ? native::Multiply::TileInt8
                               : native::Multiply::TileBF16);
+  if (layout.word.product.isMatrix)
+    return matricesPerDot * target.rate(isInt8 ? native::Multiply::DotInt8
+                                               : native::Multiply::DotBF16);
   double fma = target.rate(native::Multiply::FmaF32);
   if (isInt8)
     return std::max(target.rate(native::Multiply::DotInt8), fma);

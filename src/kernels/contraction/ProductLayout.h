@@ -8,6 +8,7 @@
 #define ANABRANCH_KERNELS_CONTRACTION_PRODUCTLAYOUT_H
 
 #include "kernels/contraction/PatchShape.h"
+#include "kernels/microkernel/MatrixBlock.h"
 #include "kernels/microkernel/WordProduct.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -39,6 +40,10 @@ struct Word {
   WordProduct product = {};
 
   bool holdsBytes() const { return kPack == 4; }
+  /// The K-pack factor of panels: elements of a column that are neighbours.
+  int64_t panelPack() const {
+    return product.isMatrix ? kPack * MatrixBlock::words : kPack;
+  }
   /// Whether the sums of a row start at its zero-point compensation.
   bool needsCompensation() const {
     return product.int8 && product.int8->needsCompensation();

@@ -86,7 +86,7 @@ bool readsLeftInPlace(const Contraction &contraction, const Word &word) {
   auto depth = contraction.knownSize(contraction.depth);
   return left.memory == contraction.narrow() &&
          left.unitLoop == contraction.depth && depth &&
-         *depth % word.kPack == 0;
+         *depth % word.panelPack() == 0;
 }
 
 /// A core does not reach the loads of the right operand early by itself if it

@@ -244,7 +244,7 @@ std::optional<Panels> panelsOfVectors(const Contraction &contraction,
                   words.word.holdsBytes() && *columns > words.lanes;
   std::optional<BlockShape> shape =
       chooseShape(shapesFor(target, words.word), words.lanes, wanted);
-  return Panels{shape->vectors * words.lanes, words.word.kPack};
+  return Panels{shape->vectors * words.lanes, words.word.panelPack()};
 }
 
 } // namespace kernels

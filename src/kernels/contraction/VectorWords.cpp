@@ -38,6 +38,14 @@ static Pairs choosePairs(const Contraction &contraction,
   return dots ? Pairs::Dot : Pairs::Split;
 }
 
+/// Whether matrix instructions multiply such words.
+static bool multipliesMatrices(const native::TargetInfo &target,
+                               const Word &word) {
+  bool isProduct = word.product.int8 ? !word.needsCompensation()
+                                     : word.product.pairs == Pairs::Dot;
+  return isProduct && target.isa().hasMatrices(word.product.matrices());
+}
+
 Word widestWord(const Contraction &contraction,
                 const native::TargetInfo &target) {
   Word word;
@@ -45,10 +53,12 @@ Word widestWord(const Contraction &contraction,
     word.kPack = 4;
     word.product.int8 = Int8Dot::of(target, contraction.left.isUnsigned(),
                                     contraction.right.isUnsigned());
+    word.product.isMatrix = multipliesMatrices(target, word);
     return word;
   }
   word.product.pairs = choosePairs(contraction, target);
   word.kPack = word.product.pairs == Pairs::None ? 1 : 2;
+  word.product.isMatrix = multipliesMatrices(target, word);
   return word;
 }
 
@@ -64,7 +74,8 @@ bool isPackable(Type type, Type element, const Word &word) {
 
 bool VectorWords::readsPanels(const Contraction &contraction) const {
   const auto &panels = contraction.right.panels;
-  return panels && panels->width % lanes == 0 && panels->kPack == word.kPack &&
+  return panels && panels->width % lanes == 0 &&
+         panels->kPack == word.panelPack() &&
          isPackable(contraction.right.memory, contraction.element, word);
 }
 
@@ -102,6 +113,8 @@ VectorWords VectorWords::choose(const Contraction &contraction,
                                 const native::TargetInfo &target) {
   VectorWords words{target.lanes(contraction.element.getIntOrFloatBitWidth()),
                     widestWord(contraction, target)};
+  // Copies of operands are made for products of single words.
+  words.word.product.isMatrix &= words.readsPanels(contraction);
   words.splitsPanels = splitsPanelsOnce(contraction, words);
   if (words.splitsPanels || readsFewRowsInPlace(contraction, words) ||
       widensInCopy(contraction, words))

@@ -17,6 +17,10 @@ extern const PlanRow rowDotsRow;
 /// rows, without a copy.
 extern const PlanRow rowSumsRow;
 
+/// A right operand in the panels of matrix instructions: blocks of accumulators
+/// in two by two matrices.
+extern const PlanRow matrixBlocksRow;
+
 /// Any product: blocks of accumulators in vector registers, panels of the right
 /// operand in the cache.
 extern const PlanRow vectorBlocksRow;

@@ -68,21 +68,43 @@ std::vector<PlanCandidate> VectorBlocksPlan::candidates() const {
   });
 }
 
-Proposal propose(func::FuncOp kernel, const native::TargetInfo &target) {
+/// The two rows share all but the instruction, which the layout of the right
+/// operand decides.
+Proposal propose(func::FuncOp kernel, const native::TargetInfo &target,
+                 bool wantsMatrices) {
   std::string why;
   std::optional<Contraction> contraction = findProduct(kernel, target, why);
   if (!contraction)
     return Proposal::refuse(why);
-  auto given = BlockingParameters::of(kernel, vectorBlocksRow.name);
+  bool isMatrix =
+      VectorWords::choose(*contraction, target).word.product.isMatrix;
+  if (wantsMatrices && !isMatrix)
+    return Proposal::refuse(
+        "its right operand is in no panels of matrix instructions");
+  if (isMatrix && !wantsMatrices)
+    return Proposal::refuse(
+        "its right operand is in panels of matrix instructions");
+  auto given = BlockingParameters::of(
+      kernel, wantsMatrices ? matrixBlocksRow.name : vectorBlocksRow.name);
   return {std::make_unique<VectorBlocksPlan>(
               *contraction, target,
               VectorBlocking::choose(*contraction, target, given)),
           {}};
 }
 
+Proposal proposeMatrices(func::FuncOp kernel,
+                         const native::TargetInfo &target) {
+  return propose(kernel, target, /*wantsMatrices=*/true);
+}
+
+Proposal proposeVectors(func::FuncOp kernel, const native::TargetInfo &target) {
+  return propose(kernel, target, /*wantsMatrices=*/false);
+}
+
 } // namespace
 
-const PlanRow vectorBlocksRow{"vector_blocks", propose};
+const PlanRow matrixBlocksRow{"matrix_blocks", proposeMatrices};
+const PlanRow vectorBlocksRow{"vector_blocks", proposeVectors};
 
 } // namespace kernels
 } // namespace anabranch

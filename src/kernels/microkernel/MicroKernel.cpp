@@ -148,15 +148,33 @@ SmallVector<Value> MicroKernel::startSums(LaneBuilder &inner,
                       load, begin);
 }
 
+/// Fetches the right operand that later words read.
+void MicroKernel::prefetch(LaneBuilder &inner, Value right) const {
+  int64_t bytes = wordsAtOnce() * columns() * rightBytes();
+  for (int64_t at = 0; bytesAhead && at < bytes; at += lineBytes)
+    inner.builder.create<LLVM::Prefetch>(
+        inner.loc, move(inner, right, inner.i64(bytesAhead + at)),
+        /*rw=*/0, /*hint=*/3, /*cache=*/1);
+}
+
+MatrixBlock MicroKernel::matrixBlock(LaneBuilder &inner) const {
+  MatrixBlock::Product kind = product.matrices();
+  bool rightComesFirst =
+      kind == MatrixBlock::Product::MixedInt8 && product.int8->rightIsUnsigned;
+  return {inner, kind, rightComesFirst, rows, vectors};
+}
+
 SmallVector<Value> MicroKernel::addWord(LaneBuilder &inner,
                                         func::FuncOp function, Value leftOffset,
                                         Value right, ValueRange sums) const {
   int64_t vectorBytes = lanes * rightBytes();
-  for (int64_t at = 0; bytesAhead && at < vectors * vectorBytes;
-       at += lineBytes)
-    inner.builder.create<LLVM::Prefetch>(
-        inner.loc, move(inner, right, inner.i64(bytesAhead + at)),
-        /*rw=*/0, /*hint=*/3, /*cache=*/1);
+  prefetch(inner, right);
+  if (product.isMatrix) {
+    SmallVector<Value> pointers;
+    for (int64_t row = 0; row < rows; ++row)
+      pointers.push_back(move(inner, function.getArgument(row), leftOffset));
+    return matrixBlock(inner).add(pointers, right, sums);
+  }
   SmallVector<WordProduct::Factor> columns;
   for (int64_t j = 0; j < vectors; ++j)
     columns.push_back(
@@ -181,12 +199,17 @@ SmallVector<Value> MicroKernel::addWords(LaneBuilder &inner,
     return addRuns(inner, function, first, end, sums);
   Value leftBytes = leftStep ? inner.i64(*leftStep * elementBytes(element))
                              : argument(LeftStep);
-  return inner.loop(first, end, 1, sums, [&](Value k, ValueRange carried) {
-    Value step = inner.toI64(k);
-    Value leftOffset = inner.make<arith::MulIOp>(step, leftBytes);
-    return addWord(inner, function, leftOffset, panelRow(inner, function, k),
-                   carried);
-  });
+  SmallVector<Value> start(sums);
+  if (product.isMatrix)
+    start = matrixBlock(inner).arrange(sums);
+  SmallVector<Value> added = inner.loop(
+      first, end, wordsAtOnce(), start, [&](Value k, ValueRange carried) {
+        Value step = inner.toI64(k);
+        Value leftOffset = inner.make<arith::MulIOp>(step, leftBytes);
+        return addWord(inner, function, leftOffset,
+                       panelRow(inner, function, k), carried);
+      });
+  return product.isMatrix ? matrixBlock(inner).rowsOf(added) : added;
 }
 
 /// The address of a word of the right operand's columns.

@@ -20,6 +20,7 @@
 #ifndef ANABRANCH_KERNELS_MICROKERNEL_MICROKERNEL_H
 #define ANABRANCH_KERNELS_MICROKERNEL_MICROKERNEL_H
 
+#include "kernels/microkernel/MatrixBlock.h"
 #include "kernels/microkernel/WordProduct.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -79,13 +80,18 @@ private:
     return product.int8 && product.int8->needsCompensation();
   }
   int64_t rightBytes() const;
+  /// Words of the depth that the loop adds at once.
+  int64_t wordsAtOnce() const {
+    return product.isMatrix ? MatrixBlock::words : 1;
+  }
+  MatrixBlock matrixBlock(LaneBuilder &inner) const;
   int64_t leftPointers() const { return isLeftInterleaved || runs ? 1 : rows; }
   void fill(LaneBuilder &lanes, mlir::func::FuncOp function) const;
   /// The start values of the accumulators, one vector each.
   llvm::SmallVector<mlir::Value> startSums(LaneBuilder &inner,
                                            mlir::func::FuncOp function) const;
-  /// The accumulators after one more word of the depth. Its left elements are
-  /// `leftOffset` bytes after the first, its right ones at `right`.
+  /// The accumulators after the next words of the depth. Their left elements
+  /// are `leftOffset` bytes after the first, their right ones at `right`.
   llvm::SmallVector<mlir::Value> addWord(LaneBuilder &inner,
                                          mlir::func::FuncOp function,
                                          mlir::Value leftOffset,
@@ -100,6 +106,7 @@ private:
                                          mlir::func::FuncOp function,
                                          mlir::Value first, mlir::Value end,
                                          mlir::ValueRange sums) const;
+  void prefetch(LaneBuilder &inner, mlir::Value right) const;
   mlir::Value panelRow(LaneBuilder &inner, mlir::func::FuncOp function,
                        mlir::Value word) const;
   void addPart(LaneBuilder &inner, mlir::func::FuncOp function,

@@ -27,6 +27,14 @@ static WordProduct::Factor splitPairs(LaneBuilder &lanes, Value words) {
           lanes.make<LLVM::BitcastOp>(floats, odd)};
 }
 
+native::Isa::MatrixProduct WordProduct::matrices() const {
+  using Product = native::Isa::MatrixProduct;
+  if (!int8)
+    return Product::BF16;
+  return int8->kind == Int8Dot::Kind::Mixed ? Product::MixedInt8
+                                            : Product::Int8;
+}
+
 WordProduct::Factor WordProduct::left(LaneBuilder &lanes, Value words) const {
   if (pairs == Pairs::Split)
     return splitPairs(lanes, words);

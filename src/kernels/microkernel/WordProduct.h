@@ -27,6 +27,12 @@ struct WordProduct {
   };
   Pairs pairs = Pairs::None;
 
+  /// Whether two words of two rows and of two columns are multiplied at once
+  /// (MatrixBlock.h). Panels then have two words of a column side by side.
+  bool isMatrix = false;
+  /// The product of matrices of such words.
+  native::Isa::MatrixProduct matrices() const;
+
   /// The number of elements of the accumulators' type into which a word is
   /// split.
   int64_t parts() const { return pairs == Pairs::Split ? 2 : 1; }

@@ -97,6 +97,24 @@ public:
   /// table[low bits of index], for each lane.
   virtual Value lookup(mlir::OpBuilder &b, mlir::Location loc,
                        mlir::DenseElementsAttr table, Value index) const = 0;
+
+  //===-- Products of matrices -------------------------------------------===//
+
+  enum class MatrixProduct {
+    BF16,
+    Int8,     ///< both are signed
+    MixedInt8 ///< the first is unsigned, the second signed
+  };
+
+  /// Whether an instruction multiplies the matrices of two vectors.
+  virtual bool hasMatrices(MatrixProduct product) const = 0;
+
+  /// Adds to four sums, row by row, the product of two matrices. `first` has
+  /// two rows, each half a vector along the depth, and `second` two columns.
+  /// Only if hasMatrices.
+  virtual Value multiplyMatrices(mlir::OpBuilder &b, mlir::Location loc,
+                                 MatrixProduct product, Value sum, Value first,
+                                 Value second) const = 0;
 };
 
 } // namespace native

@@ -122,6 +122,20 @@ Value Aarch64Isa::dotBF16(OpBuilder &b, Location loc, Value sum, Value first,
               {sum, firstPairs, secondPairs});
 }
 
+Value Aarch64Isa::multiplyMatrices(OpBuilder &b, Location loc,
+                                   MatrixProduct product, Value sum,
+                                   Value first, Value second) const {
+  bool isBF16 = product == MatrixProduct::BF16;
+  Type element = isBF16 ? Type(b.getBF16Type()) : b.getI8Type();
+  int64_t lanes = wordLanes * (isBF16 ? 2 : 4);
+  Value rows = bitcast(b, loc, lanes, element, first);
+  Value columns = bitcast(b, loc, lanes, element, second);
+  StringRef name = isBF16                           ? "bfmmla"
+                   : product == MatrixProduct::Int8 ? "smmla.v4i32.v16i8"
+                                                    : "usmmla.v4i32.v16i8";
+  return call(b, loc, name, sum.getType(), {sum, rows, columns});
+}
+
 //===----------------------------------------------------------------------===//
 // Rounding to bf16
 //===----------------------------------------------------------------------===//

@@ -33,6 +33,12 @@ public:
                   Value second) const override;
   Value dotBF16(mlir::OpBuilder &b, mlir::Location loc, Value sum, Value first,
                 Value second) const override;
+  bool hasMatrices(MatrixProduct product) const override {
+    return product == MatrixProduct::BF16 ? bf16 : i8mm;
+  }
+  Value multiplyMatrices(mlir::OpBuilder &b, mlir::Location loc,
+                         MatrixProduct product, Value sum, Value first,
+                         Value second) const override;
 
   bool convertsF16() const override { return true; }
   bool roundsToBF16() const override { return bf16; }
@@ -44,8 +50,8 @@ public:
 private:
   bool neon, fullFp16;
   bool dotProd; ///< four products of bytes of the same sign
-  bool i8mm;    ///< of an unsigned byte and a signed one, too
-  bool bf16;
+  bool i8mm;    ///< of an unsigned byte and a signed one, too, and of matrices
+  bool bf16;    ///< products of pairs and of matrices, and rounding
 };
 
 } // namespace native

@@ -27,6 +27,9 @@ TEST_P(Aarch64IsaTest, HasWhatTheFeaturesSay) {
   EXPECT_FALSE(isa.hasByteDot(Signs::Signed, 8));
   EXPECT_EQ(isa.hasByteDot(Signs::Mixed, 4), e.mixedDot);
   EXPECT_EQ(isa.has(Multiply::DotBF16), e.bf16);
+  EXPECT_EQ(isa.hasMatrices(Isa::MatrixProduct::Int8), e.mixedDot);
+  EXPECT_EQ(isa.hasMatrices(Isa::MatrixProduct::MixedInt8), e.mixedDot);
+  EXPECT_EQ(isa.hasMatrices(Isa::MatrixProduct::BF16), e.bf16);
   EXPECT_EQ(isa.roundsToBF16(), e.bf16);
   EXPECT_TRUE(isa.convertsF16() && isa.fusesMultiplyAdd());
   EXPECT_FALSE(isa.tiles());

@@ -50,6 +50,11 @@ Value PortableIsa::dotBF16(OpBuilder &, Location, Value, Value, Value) const {
   llvm_unreachable("there is no product of bf16");
 }
 
+Value PortableIsa::multiplyMatrices(OpBuilder &, Location, MatrixProduct, Value,
+                                    Value, Value) const {
+  llvm_unreachable("there is no product of matrices");
+}
+
 Value PortableIsa::scale(OpBuilder &, Location, Value, Value) const {
   llvm_unreachable("there is no scaling by a power of two");
 }

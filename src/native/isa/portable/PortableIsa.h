@@ -27,6 +27,10 @@ public:
                   Value second) const override;
   Value dotBF16(mlir::OpBuilder &b, mlir::Location loc, Value sum, Value first,
                 Value second) const override;
+  bool hasMatrices(MatrixProduct) const override { return false; }
+  Value multiplyMatrices(mlir::OpBuilder &b, mlir::Location loc,
+                         MatrixProduct product, Value sum, Value first,
+                         Value second) const override;
 
   bool convertsF16() const override { return false; }
   bool roundsToBF16() const override { return false; }
