@@ -53,10 +53,12 @@ Value MatrixBlock::leftPair(ArrayRef<Value> pointers, int64_t pair) const {
     return b.create<LLVM::LoadOp>(builder.loc, word, pointers[row], wordBytes);
   };
   auto type = VectorType::get({2}, word);
-  Value both = builder.make<vector::BroadcastOp>(type, load(2 * pair));
-  if (rows > 1)
-    both = builder.make<vector::InsertOp>(load(2 * pair + 1), both, 1);
-  return both;
+  if (rows == 1)
+    return builder.make<vector::BroadcastOp>(type, load(0));
+  // A load to all lanes would take a vector unit besides.
+  Value upper = builder.make<vector::InsertOp>(
+      load(2 * pair), builder.make<LLVM::UndefOp>(type), 0);
+  return builder.make<vector::InsertOp>(load(2 * pair + 1), upper, 1);
 }
 
 /// Two words of each of two columns.
