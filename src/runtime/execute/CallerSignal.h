@@ -16,6 +16,8 @@ public:
   uint32_t latest() const { return news.load(std::memory_order_seq_cst); }
   /// Signals that there may be work for the caller.
   void tell() {
+    // Either this thread sees that the caller sleeps, or the caller sees the
+    // news before it does: no weaker order has that.
     news.fetch_add(1, std::memory_order_seq_cst);
     if (sleeps.load(std::memory_order_seq_cst))
       futexWake(news, 1);

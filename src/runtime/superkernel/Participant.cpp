@@ -76,7 +76,7 @@ int Participant::work() {
     if (task < 0 || !runTask(task))
       break;
     ++done;
-    if (run.idle.load(std::memory_order_relaxed) > 0)
+    if (run.idle.load(std::memory_order_seq_cst) > 0)
       callBackIdle();
     if (call.hasOtherWork(/*onlyMoreUrgent=*/true))
       break;

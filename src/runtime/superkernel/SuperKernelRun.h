@@ -46,12 +46,15 @@ public:
   /// slot is free; else, if the caller `steals`, from any queue.
   int take(int slot, bool &steals);
   const Task &operator[](int task) const { return graph.tasks[task]; }
-  /// Signals the counters of a task that is done.
+  /// Signals the counters of a task that is done. A worker that is about to
+  /// leave counts itself idle and then reads counters; this one writes counters
+  /// and then reads `idle`. All four are sequentially consistent, so that one
+  /// of the two sees the other.
   void signal(int task) {
     const Task &t = graph.tasks[task];
     for (int s = 0; s < t.signals; ++s)
       counterAt(graph.signals[t.firstSignal + s])
-          .fetch_add(1, std::memory_order_release);
+          .fetch_add(1, std::memory_order_seq_cst);
   }
   /// Counts tasks as done. True for the last of all, once.
   bool finish(int tasks) {
@@ -90,7 +93,7 @@ private:
     for (int d = 0; d < task.dependences; ++d) {
       const Dependence &on = graph.dependences[task.firstDependence + d];
       uint32_t wanted = round * static_cast<uint32_t>(on.signals);
-      uint32_t now = counterAt(on.counter).load(std::memory_order_acquire);
+      uint32_t now = counterAt(on.counter).load(std::memory_order_seq_cst);
       if (static_cast<int32_t>(now - wanted) < 0)
         return false;
     }

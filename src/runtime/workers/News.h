@@ -20,6 +20,8 @@ public:
 
   /// Says that there is something new to claim, for about this many workers.
   void notify(int wanted) {
+    // Either this thread sees that the other is parked, or the other sees the
+    // news before it sleeps: no weaker order has that.
     epoch.fetch_add(1, std::memory_order_seq_cst);
     if (wanted > 0 && parked.load(std::memory_order_seq_cst) > 0)
       wake(wanted);

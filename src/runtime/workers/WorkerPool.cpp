@@ -112,6 +112,7 @@ int WorkerPool::enter(Job &job) {
         !places[i].state.compare_exchange_strong(free, reserved,
                                                  std::memory_order_acquire))
       continue;
+    // Opening the place publishes the job.
     places[i].job.store(&job, std::memory_order_relaxed);
     // A worker that finds the place closed may be counted at this moment, so
     // the count must be kept.
@@ -124,8 +125,9 @@ int WorkerPool::enter(Job &job) {
 void WorkerPool::leave(int place) {
   std::atomic<uint64_t> &state = places[place].state;
   state.fetch_xor(open | reserved, std::memory_order_acq_rel);
-  // Workers inside find nothing to claim and leave in a moment, unless one was
-  // interrupted. That one may need this core.
+  // What workers wrote is visible once they have left: each leaves by a
+  // release. Workers inside find nothing to claim and leave in a moment, unless
+  // one was interrupted. That one may need this core.
   for (int spins = 0; state.load(std::memory_order_acquire) != reserved;)
     if (++spins < 1000)
       pause();
