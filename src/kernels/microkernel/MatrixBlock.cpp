@@ -48,11 +48,12 @@ SmallVector<Value> MatrixBlock::rowsOf(ValueRange matrices) const {
 /// Two words of each of two rows. One row is its own neighbour.
 Value MatrixBlock::leftPair(ArrayRef<Value> pointers, int64_t pair) const {
   OpBuilder &b = builder.builder;
-  Type word = b.getI64Type();
+  // LLVM loads a double to a vector register, and an integer to another one.
+  Type words = b.getF64Type();
   auto load = [&](int64_t row) -> Value {
-    return b.create<LLVM::LoadOp>(builder.loc, word, pointers[row], wordBytes);
+    return b.create<LLVM::LoadOp>(builder.loc, words, pointers[row], wordBytes);
   };
-  auto type = VectorType::get({2}, word);
+  auto type = VectorType::get({2}, words);
   if (rows == 1)
     return builder.make<vector::BroadcastOp>(type, load(0));
   // A load to all lanes would take a vector unit besides.

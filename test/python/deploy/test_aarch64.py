@@ -83,6 +83,17 @@ class Half(nn.Module):
         return self.inner(x.to(self.dtype)).float()
 
 
+class ByteWeights(nn.Module):
+    """A product of bytes whose right operand is packed at load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", int8(72, 40))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch._int_mm(x, self.weight)
+
+
 class Calls(nn.Module):
     def __init__(self, function: Callable[..., torch.Tensor]) -> None:
         super().__init__()
@@ -124,6 +135,7 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]] = {
         (torch.randint(0, 50, (4, 6)),),
     ),
     "bytes": lambda: (Calls(torch._int_mm), (int8(33, 64), int8(64, 40))),
+    "byte_weights": lambda: (ByteWeights(), (int8(33, 72),)),
     "functions": lambda: (
         Calls(
             lambda x: torch.stack([x.exp(), x.erf(), x.tanh(), x.sigmoid(), x.sin()])
