@@ -45,21 +45,18 @@ SmallVector<Value> MatrixBlock::rowsOf(ValueRange matrices) const {
   return sums;
 }
 
-/// Two words of each of two rows. One row is its own neighbour.
+/// Two words of each of two rows. One row is its own neighbour. LLVM would join
+/// halves that are scalars by a load to a lane, which is slower.
 Value MatrixBlock::leftPair(ArrayRef<Value> pointers, int64_t pair) const {
   OpBuilder &b = builder.builder;
-  // LLVM loads a double to a vector register, and an integer to another one.
-  Type words = b.getF64Type();
+  auto half = VectorType::get({words}, b.getF32Type());
   auto load = [&](int64_t row) -> Value {
-    return b.create<LLVM::LoadOp>(builder.loc, words, pointers[row], wordBytes);
+    return b.create<LLVM::LoadOp>(builder.loc, half, pointers[row], wordBytes);
   };
-  auto type = VectorType::get({2}, words);
-  if (rows == 1)
-    return builder.make<vector::BroadcastOp>(type, load(0));
-  // A load to all lanes would take a vector unit besides.
-  Value upper = builder.make<vector::InsertOp>(
-      load(2 * pair), builder.make<LLVM::UndefOp>(type), 0);
-  return builder.make<vector::InsertOp>(load(2 * pair + 1), upper, 1);
+  Value upper = load(2 * pair);
+  Value lower = rows == 1 ? upper : load(2 * pair + 1);
+  return builder.make<vector::ShuffleOp>(upper, lower,
+                                         ArrayRef<int64_t>{0, 1, 2, 3});
 }
 
 /// Two words of each of two columns.
