@@ -41,7 +41,7 @@ def line(name: str, loops: Sequence[Figures], target: str) -> list[str]:
     peak = peaks(target).get(found.dtype)
     share = f"{found.dtype} {100 * found.rate / peak:.0f} %" if peak else ""
     return [
-        *(f"`{name}`", f"`{found.function}`", str(found.instructions)),
+        *(f"`{name}`", found.function, str(found.instructions)),
         *(f"{found.cycles:.1f}", f"{found.rate:.1f}" if peak else "", share),
         *(f"{found.loaded / found.cycles:.1f}", str(found.spills)),
         str(sum(one.spills for one in loops)),
