@@ -23,6 +23,7 @@ from pathlib import Path
 import architectures  # noqa: F401  each of these registers its cases
 import compiling  # noqa: F401
 import deploying  # noqa: F401
+import embedding_server  # noqa: F401
 import kernels  # noqa: F401
 import models  # noqa: F401
 import overhead  # noqa: F401

@@ -13,7 +13,7 @@ from anabranch import backend
 from anabranch.describe import graph
 from anabranch.describe.description import Description
 from anabranch.describe.symbols import Unsupported
-from anabranch.shapes import tier_costs, tiers
+from anabranch.shapes import ahead, tier_costs, tiers
 
 # Hides the NPU of torchair-compat from this process and its children.
 os.environ["ANABRANCH_NO_NPU"] = "1"
@@ -32,8 +32,8 @@ def cache_home(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def fresh():
-    # A test must not count compilations that an earlier test left to the thread.
-    assert tiers.worker().finish(120)
+    # A test must not count compilations that an earlier test left to threads.
+    assert ahead.finish(120) and tiers.worker().finish(120)
     torch._dynamo.reset()
     anabranch.counters.reset()
     torch.manual_seed(0)

@@ -286,24 +286,29 @@ class Worker:
         while True:
             with self.changed:
                 job = self._wait_for_job()
-            tiers, sizes = job
-            tiers.compile(sizes)
-            self.budget.spent += tiers.gains.cost
+            self.run(job)
             # While the thread waits, it keeps no object of a graph alive.
-            del tiers, job
+            del job
+
+    def run(self, job: tuple[Tiers, Sizes]) -> None:
+        tiers, sizes = job
+        tiers.compile(sizes)
+        self.budget.spent += tiers.gains.cost
 
     def _wait_for_job(self) -> tuple[Tiers, Sizes]:
         """Waits until a program pays and calls have left the time for it."""
         while True:
-            job = self._choose()
-            if job and self.budget.has(job[0].gains.cost):
+            job = self.due()
+            if job is not None:
                 return job
-            self.idle = job is None
             self.changed.notify_all()
-            # While the thread waits, it keeps no object of a graph alive.
-            pause = None if job is None else PAUSE
-            del job
-            self.changed.wait(pause)
+            self.changed.wait(None if self.idle else PAUSE)
+
+    def due(self) -> tuple[Tiers, Sizes] | None:
+        """The program that saves most, if calls left the time for it."""
+        job = self._choose()
+        self.idle = job is None
+        return job if job and self.budget.has(job[0].gains.cost) else None
 
     def _choose(self) -> tuple[Tiers, Sizes] | None:
         best: tuple[Tiers, Sizes] | None = None

@@ -1,15 +1,18 @@
-"""Compiles for sizes of one, in the first call.
+"""Compiles for sizes of one, after the first call.
 
 Dynamo fixes a size of one, and so may the model ("is this one token?"). A symbolic
 program does not cover such a size, so its first call would wait for another
-compilation. With `shapes="tiered"` no shape may wait; so the first call also compiles
-for these sizes, without running them."""
+compilation. With `shapes="tiered"` no shape may wait; so a thread compiles for these
+sizes after the first call, without running them."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +21,7 @@ from torch.utils import _pytree as pytree
 
 from .. import _C, dynamo_lock
 from ..report import say
+from . import ahead
 
 Call = Callable[..., Any]
 
@@ -47,7 +51,7 @@ def notice(symbols: list[dict[str, Any]]) -> None:
 
 
 def compile_for_ones_too(compiled: Any, explain: bool) -> Any:
-    """Wraps `compiled`: its first call also compiles for sizes of one. `compiled` must
+    """Wraps `compiled`: its first call also has sizes of one compiled. `compiled` must
     have no graph breaks."""
     if not isinstance(compiled, torch.nn.Module):
         return _first_call(compiled, explain, lambda call: None)
@@ -71,12 +75,15 @@ def _first_call(call: Call, explain: bool, done: Callable[[Call], None]) -> Call
         if not waiting or not first.acquire(blocking=False):
             return call(*args, **kwargs)
         try:
+            begin = time.monotonic()
             with _noticing() as sizes:
                 result = call(*args, **kwargs)
+            seconds = time.monotonic() - begin
             waiting = False
             done(call)
             for size in sorted(sizes)[:MOST_SYMBOLS]:
-                _compile_for_one(call, size, args, kwargs, explain)
+                job = _job(call, size, (args, kwargs), explain)
+                _run_or_queue(ahead.Job(job, seconds))
             return result
         finally:
             first.release()
@@ -93,18 +100,45 @@ def _noticing() -> Iterator[set[int]]:
         _seen.sizes = None
 
 
-def _compile_for_one(
-    call: Call, size: int, args: Any, kwargs: Any, explain: bool
-) -> None:
-    """Compiles for arguments in which dimensions of this size have the size one."""
-    shrink = functools.partial(_shrink, size)
+def _job(
+    call: Call, size: int, passed: tuple[Any, Any], explain: bool
+) -> Callable[[], None]:
+    """Compiles for arguments in which dimensions of this size have the size one, unless
+    the compiled model is gone by then."""
+    # Calls that follow may write the arguments, so a copy is made at once.
+    smaller: Any = None
+    with _explaining(size, explain):
+        shrink = functools.partial(_shrink, size)
+        smaller = pytree.tree_map_only(torch.Tensor, shrink, passed)
+    held = weakref.WeakMethod(call) if inspect.ismethod(call) else weakref.ref(call)
+
+    def compile() -> None:
+        alive = held()
+        if alive is not None and smaller is not None:
+            with _explaining(size, explain), compiling_only():
+                alive(*smaller[0], **smaller[1])
+
+    return compile
+
+
+@contextlib.contextmanager
+def _explaining(size: int, explain: bool) -> Iterator[None]:
+    """Keeps errors from a user who did not ask for these calls. Every call ends with
+    one, also if it compiled."""
+    _seen.compiled = False
     try:
-        smaller = pytree.tree_map_only(torch.Tensor, shrink, (args, kwargs))
-        with compiling_only():
-            call(*smaller[0], **smaller[1])
-    except Exception as error:  # noqa: BLE001 - the user did not ask for this call
+        yield
+    except Exception as error:  # noqa: BLE001
         if explain and not _seen.compiled:
             say(f"no program for one in place of the size {size}: {error}")
+
+
+def _run_or_queue(job: ahead.Job) -> None:
+    """Modes of torch functions belong to the thread that entered them."""
+    if torch._C._len_torch_function_stack():
+        job.run()
+    else:
+        ahead.add(job)
 
 
 def _shrink(size: int, tensor: torch.Tensor) -> torch.Tensor:

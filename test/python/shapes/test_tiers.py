@@ -17,7 +17,7 @@ import anabranch
 from anabranch import Config
 from anabranch.method_cache.start import later_tiers, load
 from anabranch.packages import package
-from anabranch.shapes import tiers
+from anabranch.shapes import ahead, tier_costs, tiers
 
 LONG = 120
 
@@ -250,6 +250,7 @@ def test_a_size_of_one_waits_for_no_compilation(as_function, monkeypatch):
     )
     with torch.no_grad():
         compiled(torch.randn(1, 5, 4))
+        assert ahead.finish(LONG)
         assert model.calls == 1, "compiling ahead ran the model"
         assert anabranch.counters.graphs == 2
         assert tiers.worker().finish(LONG)
@@ -284,7 +285,42 @@ def test_where_nothing_is_compiled_nothing_runs_ahead():
     compiled = anabranch.compile(model, config=Config(shapes="tiered"), fullgraph=True)
     x = torch.randn(5, 3)
     torch.testing.assert_close(compiled(x), x + 1)
+    assert ahead.finish(LONG)
     assert model.hits == 0
+
+
+def test_the_first_call_does_not_wait_for_sizes_of_one(monkeypatch):
+    times = threading.Event()
+    monkeypatch.setattr(tier_costs.Budget, "has", lambda *_: times.is_set())
+    compiled = anabranch.compile(Tokens(), shapes="tiered", fullgraph=True)
+    with torch.no_grad():
+        compiled(torch.randn(1, 5, 4))
+        assert anabranch.counters.graphs == 1 and not ahead.finish(0.2)
+        times.set()
+        assert ahead.finish(LONG) and anabranch.counters.graphs == 2
+
+
+def test_a_model_that_is_gone_is_not_compiled_ahead(monkeypatch):
+    times = threading.Event()
+    monkeypatch.setattr(tier_costs.Budget, "has", lambda *_: times.is_set())
+    compiled = anabranch.compile(function, shapes="tiered", fullgraph=True)
+    compiled(torch.randn(5, 8), torch.randn(8, 8))
+    del compiled
+    times.set()
+    assert ahead.finish(LONG) and anabranch.counters.graphs == 1
+
+
+def test_a_child_that_is_forked_while_a_thread_compiles_can_compile():
+    done = script(
+        "child = os.fork()\n"
+        "call(1)\n"
+        "if child:\n"
+        "    assert os.waitpid(child, 0)[1] == 0\n"
+        "    print('end')\n"
+        "else:\n"
+        "    os._exit(0)"
+    )
+    assert done.returncode == 0 and done.stdout == "end\n", done.stderr
 
 
 class Layers(torch.nn.Module):

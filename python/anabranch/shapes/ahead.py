@@ -1,0 +1,127 @@
+"""Compiles in a thread what no call has asked for yet, when calls leave the time.
+
+The tracer is Python. So the thread keeps the usual priority: at a low one it could hold
+the interpreter's lock while it waits for a CPU, and calls would wait with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from .. import dynamo_lock
+from .tiers import PAUSE, worker
+
+
+@dataclass(frozen=True)
+class Modes:
+    """What Dynamo's guards read of the thread that calls."""
+
+    inference: bool = field(default_factory=torch.is_inference_mode_enabled)
+    grad: bool = field(default_factory=torch.is_grad_enabled)
+    autocast: bool = field(default_factory=lambda: torch.is_autocast_enabled("cpu"))
+    dtype: torch.dtype = field(default_factory=lambda: torch.get_autocast_dtype("cpu"))
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        with (
+            torch.inference_mode(self.inference),
+            torch.set_grad_enabled(self.grad),
+            torch.autocast("cpu", self.dtype, self.autocast),
+        ):
+            yield
+
+
+@dataclass(frozen=True)
+class Job:
+    """One compilation. `seconds` is what it is expected to take."""
+
+    compile: Callable[[], object]
+    seconds: float
+    modes: Modes = field(default_factory=Modes)
+
+    def run(self) -> None:
+        with self.modes.entered(), dynamo_lock.held():
+            self.compile()
+
+
+class Ahead:
+    """The thread, which is there while jobs are, and its queue."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.jobs: deque[Job] = deque()
+        self.thread: threading.Thread | None = None
+
+    def add(self, job: Job) -> None:
+        with self.changed:
+            self.jobs.append(job)
+            if self.thread is None:
+                # The end of a process waits for the job that runs: a thread cannot be
+                # stopped inside of PyTorch.
+                self.thread = threading.Thread(
+                    target=self._run, name="anabranch-ahead", daemon=False
+                )
+                self.thread.start()
+
+    def finish(self, timeout: float) -> bool:
+        """Waits until nothing is left to compile."""
+        with self.changed:
+            return self.changed.wait_for(lambda: self.thread is None, timeout)
+
+    def _run(self) -> None:
+        budget = worker().budget
+        while job := self._next():
+            while not budget.has(job.seconds) and threading.main_thread().is_alive():
+                time.sleep(PAUSE)
+            if threading.main_thread().is_alive():
+                begin = time.monotonic()
+                job.run()
+                budget.spent += time.monotonic() - begin
+
+    def _next(self) -> Job | None:
+        with self.changed:
+            if self.jobs:
+                return self.jobs.popleft()
+            self.thread = None
+            self.changed.notify_all()
+            return None
+
+
+_ahead = Ahead()
+
+
+def add(job: Job) -> None:
+    _ahead.add(job)
+
+
+def finish(timeout: float) -> bool:
+    """Waits until nothing is left to compile."""
+    return _ahead.finish(timeout)
+
+
+_forking = contextlib.ExitStack()
+
+
+def _before_fork() -> None:
+    """A child of a process whose thread traces would wait for Dynamo's lock forever."""
+    if _ahead.thread is not None:
+        _forking.enter_context(dynamo_lock.held())
+
+
+def _in_child() -> None:
+    """A forked child has none of its parent's threads."""
+    global _ahead
+    _forking.close()
+    _ahead = Ahead()
+
+
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_forking.close, after_in_child=_in_child
+)
