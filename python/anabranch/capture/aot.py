@@ -37,6 +37,7 @@ from .decompositions import (
     interpolation,
     quantized_values,
     selections,
+    special_functions,
     transformer_layers,
     weight_only,
 )
@@ -92,6 +93,7 @@ def _with_own(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., A
         quantized_values,
         identity,
         interpolation,
+        special_functions,
         transformer_layers,
     )
     for module in own:

@@ -1,0 +1,88 @@
+"""erfinv and the functions of the gamma function run in kernels, and equal PyTorch's."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import anabranch
+from anabranch.capture.decompositions import special_functions
+
+DOUBLE = torch.float64
+ENDS = torch.tensor(
+    [0.0, -0.0, 0.5, 1, 2, 3, -0.5, -1, -2, -100.5, math.inf, -math.inf, math.nan],
+    dtype=DOUBLE,
+)
+FUNCTIONS = {
+    "lgamma": (torch.lgamma, special_functions._lgamma),
+    "digamma": (torch.digamma, special_functions._digamma),
+    "trigamma": (lambda x: torch.polygamma(1, x), special_functions._trigamma),
+    "erfinv": (torch.erfinv, special_functions._erfinv),
+}
+
+
+def points(name, dtype=DOUBLE):
+    """Where the function is smooth, its poles and its ends."""
+    if name == "erfinv":
+        smooth = torch.linspace(-1 + 1e-7, 1 - 1e-7, 4001, dtype=DOUBLE)
+        return torch.cat([smooth, ENDS]).to(dtype)
+    small = torch.logspace(-300, -1, 300, dtype=DOUBLE)
+    large = torch.logspace(1, 300, 300, dtype=DOUBLE)
+    # Not so close to a pole that the rounding of pi times x decides.
+    middle = torch.linspace(-19.99, 59.99, 4000, dtype=DOUBLE)
+    x = torch.cat([middle, small, -small, large, ENDS]).to(dtype)
+    # At the poles below zero, PyTorch's trigamma is a large number.
+    return x[(x > -1) | (x != x.round())] if name == "trigamma" else x
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_formula_is_as_precise_as_pytorch_in_float64(name):
+    of_pytorch, formula = FUNCTIONS[name]
+    x = points(name)
+    torch.testing.assert_close(
+        formula(x), of_pytorch(x), rtol=1e-9, atol=2e-14, equal_nan=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "dynamic"),
+    [(torch.float32, True), (torch.bfloat16, False), (DOUBLE, False)],
+)
+def test_kernels_compute_all_of_them(dtype, dynamic):
+    names = [name for name in FUNCTIONS if name != "erfinv" or dtype != DOUBLE]
+
+    def function(*values):
+        return [FUNCTIONS[name][0](x) for name, x in zip(names, values)]
+
+    values = [points(name, dtype) for name in names]
+    compiled = anabranch.compile(function, dynamic=dynamic)
+    found = compiled(*values)
+    wanted = [y.to(dtype) for y in function(*(x.double() for x in values))]
+    torch.testing.assert_close(found, wanted, equal_nan=True)
+    assert anabranch.counters.fallback_calls == 0
+
+
+def test_gradients_run_in_kernels_too():
+    def function(x):
+        return torch.lgamma(x).sum()
+
+    x = torch.linspace(0.1, 20, 50, requires_grad=True)
+    anabranch.compile(function)(x).backward()
+    torch.testing.assert_close(x.grad, torch.digamma(x.detach()))
+    assert anabranch.counters.fallback_calls == 0
+
+
+def test_integers_give_floats():
+    x = torch.arange(1, 9)
+    torch.testing.assert_close(anabranch.compile(torch.lgamma)(x), torch.lgamma(x))
+
+
+def test_what_has_no_formula_runs_through_pytorch():
+    def function(x):
+        return torch.polygamma(2, x), torch.erfinv(x / 10)
+
+    x = torch.linspace(0.1, 5, 20, dtype=DOUBLE)
+    torch.testing.assert_close(anabranch.compile(function)(x), function(x))
+    assert anabranch.counters.fallback_calls == 2
