@@ -162,15 +162,17 @@ def compile(
     config: Config | None = None,
     dynamic: bool | None = None,
     fullgraph: bool = False,
+    guard_filter_fn: Callable[[Any], Sequence[bool]] | None = None,
     **options: Any,
 ) -> Any:
     """torch.compile(model, backend="anabranch"), with the options as keywords.
 
-    model      an nn.Module or a function of tensors
-    config     the options as one object; default: Config()
-    dynamic    as of torch.compile; None: what the option `shapes` asks for
-    fullgraph  as of torch.compile: a graph break is an error
-    options    fields of Config by name; they win over `config`
+    model            an nn.Module or a function of tensors
+    config           the options as one object; default: Config()
+    dynamic          as of torch.compile; None: what the option `shapes` asks for
+    fullgraph        as of torch.compile: a graph break is an error
+    guard_filter_fn  as in torch.compile's options: which guards calls check
+    options          fields of Config by name; they win over `config`
 
     Returns the compiled model, which takes the arguments of `model`. Nothing is
     compiled before its first call. OptionError: an unknown option, or a wrong value.
@@ -184,6 +186,7 @@ def compile(
         backend=functools.partial(anabranch, config=settings),
         dynamic=settings.dynamic() if dynamic is None else dynamic,
         fullgraph=fullgraph,
+        options={"guard_filter_fn": guard_filter_fn} if guard_filter_fn else None,
     )
     if settings.shapes == "tiered" and fullgraph:
         return unit_sizes.compile_for_ones_too(compiled, settings.explain)

@@ -133,8 +133,9 @@ def _tell_guards(name: str, share: float) -> None:
         return
     say(
         f"{name}: Dynamo's guards take {share:.0%} of the time from call to call: they"
-        " check that the model is what was traced. anabranch.cache_compile checks less, and a package"
-        " (anabranch.export) nothing (docs/limits.md, L15)"
+        " check that the model is what was traced. A guard_filter_fn of torch.compiler"
+        " and anabranch.cache_compile check less, and a package (anabranch.export)"
+        " nothing (docs/limits.md, L15)"
     )
 
 

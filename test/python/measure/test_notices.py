@@ -79,6 +79,26 @@ def test_guards_of_a_large_module_cost_time():
     assert 0 < report["guard_share"] <= 1
 
 
+class Scaled(torch.nn.Module):
+    factor = 2.0
+
+    def forward(self, x):
+        return x * self.factor
+
+
+def test_guards_of_modules_can_be_dropped():
+    """An attribute that changes after all is not seen; a shape still is."""
+    model = torch.nn.Sequential(*(Scaled() for _ in range(30)))
+    skip = torch.compiler.skip_guard_on_all_nn_modules_unsafe
+    compiled = anabranch.compile(model, guard_filter_fn=skip, dynamic=False)
+    x = torch.ones(2)
+    assert compiled(x)[0] == 2.0**30
+    model[0].factor = 4.0
+    assert compiled(x)[0] == 2.0**30 and anabranch.counters.graphs == 1
+    assert compiled(torch.ones(3)).shape == (3,) and anabranch.counters.graphs == 2
+    assert anabranch.compile(model, dynamic=False)(x)[0] == 2.0**31
+
+
 def test_a_cut_graph_counts_what_runs_between_its_programs(capsys):
     program = torch.compile(torch.tan, backend="anabranch", dynamic=False)
     x = torch.randn(50, 50)
