@@ -38,17 +38,38 @@ class Modes:
             yield
 
 
-@dataclass(frozen=True)
+# A call that waits for a job gives up after so many seconds.
+MOST_SECONDS = 60.0
+
+
+@dataclass(eq=False)
 class Job:
     """One compilation. `seconds` is what it is expected to take."""
 
     compile: Callable[[], object]
     seconds: float
     modes: Modes = field(default_factory=Modes)
+    ended: threading.Event = field(default_factory=threading.Event)
+    begun: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> None:
+        # A caller that waits for the job cannot hold Dynamo's lock, which the job has.
         with self.modes.entered(), dynamo_lock.held():
-            self.compile()
+            with self.lock:
+                self.begun = True
+            try:
+                if not self.ended.is_set():
+                    self.compile()
+            finally:
+                self.ended.set()
+
+    def drop_or_wait(self) -> None:
+        """Ends the job if it has not begun; else waits for its end."""
+        with self.lock:
+            if not self.begun:
+                self.ended.set()
+        self.ended.wait(MOST_SECONDS)
 
 
 class Ahead:

@@ -66,29 +66,68 @@ def compile_for_ones_too(compiled: Any, explain: bool) -> Any:
 
 
 def _first_call(call: Call, explain: bool, done: Callable[[Call], None]) -> Call:
+    """Makes of `call` one that has sizes of one compiled after its first call. Calls
+    `done` once these compilations have ended."""
     first = threading.Lock()
     waiting = True
+    ahead_of_calls = Compilations()
 
     @functools.wraps(call)
     def run(*args: Any, **kwargs: Any) -> Any:
         nonlocal waiting
         if not waiting or not first.acquire(blocking=False):
+            ahead_of_calls.give_way((args, kwargs))
+            if not waiting and not ahead_of_calls.jobs:
+                done(call)
             return call(*args, **kwargs)
         try:
             begin = time.monotonic()
             with _noticing() as sizes:
                 result = call(*args, **kwargs)
             seconds = time.monotonic() - begin
-            waiting = False
-            done(call)
             for size in sorted(sizes)[:MOST_SYMBOLS]:
-                job = _job(call, size, (args, kwargs), explain)
-                _run_or_queue(ahead.Job(job, seconds))
+                job = ahead.Job(_job(call, size, (args, kwargs), explain), seconds)
+                ahead_of_calls.jobs[_places(size, (args, kwargs))] = job
+                _run_or_queue(job)
+            waiting = False
             return result
         finally:
             first.release()
 
     return run
+
+
+# The dimensions of arguments that have the size of a symbol: (argument, dimension).
+Places = frozenset[tuple[int, int]]
+
+
+class Compilations:
+    """Those for sizes of one that have not ended."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[Places, ahead.Job] = {}
+
+    def give_way(self, passed: tuple[Any, Any]) -> None:
+        """Keeps a call whose sizes are one from compiling what the thread compiles, and
+        the thread from compiling what this call does."""
+        if not self.jobs:
+            return
+        ones = _places(1, passed)
+        for places, job in list(self.jobs.items()):
+            if places & ones:
+                job.drop_or_wait()
+            if job.ended.is_set():
+                self.jobs.pop(places, None)
+
+
+def _places(size: int, passed: tuple[Any, Any]) -> Places:
+    return frozenset(
+        (position, dim)
+        for position, leaf in enumerate(pytree.tree_leaves(passed))
+        if isinstance(leaf, torch.Tensor)
+        for dim, has in enumerate(leaf.shape)
+        if has == size
+    )
 
 
 @contextlib.contextmanager

@@ -300,6 +300,32 @@ def test_the_first_call_does_not_wait_for_sizes_of_one(monkeypatch):
         assert ahead.finish(LONG) and anabranch.counters.graphs == 2
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_request_of_one_compiles_nothing_twice(begun, monkeypatch):
+    times = threading.Event()
+    monkeypatch.setattr(tier_costs.Budget, "has", lambda *_: times.is_set())
+    inside = threading.Event()
+    build = package.build
+
+    def slow(*arguments):
+        if threading.current_thread().name == "anabranch-ahead":
+            inside.set()
+            time.sleep(0.2)
+        return build(*arguments)
+
+    monkeypatch.setattr(package, "build", slow)
+    compiled = anabranch.compile(Tokens(), shapes="tiered", fullgraph=True)
+    with torch.no_grad():
+        compiled(torch.randn(1, 5, 4))
+        if begun:
+            times.set()
+            assert inside.wait(LONG)
+        compiled(torch.randn(1, 1, 4))
+        times.set()
+        assert ahead.finish(LONG) and anabranch.counters.graphs == 2
+        assert inside.is_set() == begun
+
+
 def test_a_model_that_is_gone_is_not_compiled_ahead(monkeypatch):
     times = threading.Event()
     monkeypatch.setattr(tier_costs.Budget, "has", lambda *_: times.is_set())
