@@ -23,13 +23,13 @@ from pathlib import Path
 import architectures  # noqa: F401  each of these registers its cases
 import compiling  # noqa: F401
 import deploying  # noqa: F401
-import embedding_server  # noqa: F401
 import kernels  # noqa: F401
 import models  # noqa: F401
 import overhead  # noqa: F401
 import products  # noqa: F401
 import quantised_models.pt2e
 import quantised_models.rounded_rows  # noqa: F401
+import serving.embedding  # noqa: F401
 import shapes  # noqa: F401
 import starting  # noqa: F401
 import streams  # noqa: F401

@@ -6,6 +6,7 @@ the interpreter's lock while it waits for a CPU, and calls would wait with it.""
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import os
 import threading
 import time
@@ -49,6 +50,8 @@ class Job:
     compile: Callable[[], object]
     seconds: float
     modes: Modes = field(default_factory=Modes)
+    # Settings of Dynamo are variables of the caller's context.
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
     ended: threading.Event = field(default_factory=threading.Event)
     begun: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -60,7 +63,7 @@ class Job:
                 self.begun = True
             try:
                 if not self.ended.is_set():
-                    self.compile()
+                    self.context.run(self.compile)
             finally:
                 self.ended.set()
 

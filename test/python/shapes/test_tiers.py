@@ -326,6 +326,23 @@ def test_a_request_of_one_compiles_nothing_twice(begun, monkeypatch):
         assert inside.is_set() == begun
 
 
+def test_what_is_compiled_ahead_sees_the_modes_and_settings_of_its_caller():
+    def read():
+        found.append(torch.is_inference_mode_enabled())
+        found.append(torch.is_autocast_enabled("cpu"))
+        found.append(torch.get_autocast_dtype("cpu"))
+        found.append(torch._dynamo.config.recompile_limit)
+
+    found: list[object] = []
+    with (
+        torch.inference_mode(),
+        torch.autocast("cpu", torch.float16),
+        torch._dynamo.config.patch(recompile_limit=77),
+    ):
+        ahead.add(ahead.Job(read, 0.0))
+    assert ahead.finish(LONG) and found == [True, True, torch.float16, 77]
+
+
 def test_a_model_that_is_gone_is_not_compiled_ahead(monkeypatch):
     times = threading.Event()
     monkeypatch.setattr(tier_costs.Budget, "has", lambda *_: times.is_set())

@@ -1,0 +1,1 @@
+"""Cases that serve requests as a server gets them."""
