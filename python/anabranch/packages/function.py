@@ -14,7 +14,7 @@ from ..describe.views import restore
 from ..notices import first_calls
 from ..shapes import tiers
 from ..shapes.gears import Binding
-from . import frozen, package, tuning
+from . import cache, frozen, package, tuning
 from .refill import Refill
 
 Call = Callable[[list[Any]], Sequence[Any]]
@@ -64,7 +64,9 @@ def start(
     first_calls.watch(executable, described.graph["name"], config.notices)
     follower = frozen.follow(executable, described, config, bindings, weights, refill)
     if config.shapes == "tiered" and not bindings and _may_return(described):
-        tiers.attach(executable, described, config, package.specialise, follower)
+        find = package.find if cache.takes_part(config) else None
+        make = package.specialise
+        tiers.attach(executable, described, config, make, follower, find)
     call: Call = executable
     if described.aliases:
         call = restore(call, described.aliases)

@@ -94,7 +94,7 @@ def rebuild(
 ) -> _C.Executable:
     """The program of a graph for new values of its constants. Kernels come from the
     cache. The package is not kept, since more values may follow."""
-    quiet = dataclasses.replace(config, dump=None, progress=False, explain=False)
+    quiet = _quiet(config)
     with scratch.folder() as folder:
         path = os.path.join(folder, "package")
         write(described, quiet, path, bindings)
@@ -110,18 +110,47 @@ def specialise(
 ) -> _C.Executable:
     """The program of a graph for certain sizes, to be added to another executable. If
     `like` still lives, it shares its weights."""
-    quiet = dataclasses.replace(config, dump=None, progress=False, explain=False)
+    quiet = _quiet(config)
     key = functools.partial(cache_key, described, quiet, [binding])
     with cache.package_entry(key, quiet) as entry:
-        if entry.read() is not None:
-            try:
-                return load(entry.folder, described, quiet, False, like())
-            except (OSError, RuntimeError) as error:
-                entry.discard(str(error))
+        if found := _read_special(entry, described, quiet, like):
+            return found
         write(described, quiet, path, [binding])
         if entry.publish(path, {}, "{}"):
             cache.keep_small(cache.folder())
         return load(path, described, quiet, False, like())
+
+
+def find(
+    described: Description,
+    config: Config,
+    binding: Binding,
+    like: Callable[[], _C.Executable | None],
+) -> _C.Executable | None:
+    """As `specialise`, if the cache has the program; None if it has not."""
+    quiet = _quiet(config)
+    key = functools.partial(cache_key, described, quiet, [binding])
+    with cache.package_entry(key, quiet) as entry:
+        return _read_special(entry, described, quiet, like)
+
+
+def _read_special(
+    entry: cache.Entry,
+    described: Description,
+    config: Config,
+    like: Callable[[], _C.Executable | None],
+) -> _C.Executable | None:
+    if entry.read() is None:
+        return None
+    try:
+        return load(entry.folder, described, config, False, like())
+    except (OSError, RuntimeError) as error:
+        entry.discard(str(error))
+        return None
+
+
+def _quiet(config: Config) -> Config:
+    return dataclasses.replace(config, dump=None, progress=False, explain=False)
 
 
 def cache_key(

@@ -19,8 +19,14 @@ FIRST_GAIN = 0.5
 SHARE_OF_CALLS = 0.02
 # Seconds that a kernel takes to compile, until a program of the graph was compiled.
 SECONDS_A_KERNEL = 0.05
+# Seconds that reading a program from the cache takes.
+SECONDS_TO_SEEK = 0.05
 # Calls of a new program until its time is known; the first touch cold memory.
 CALLS_TO_MEASURE = 8
+# Calls of the symbolic program after which a shape that got a program is not awaited.
+CALLS_OF_A_TRIAL = 1000
+# Programs tell of each other if their symbolic times are within this factor.
+SIMILAR = 4.0
 
 
 class Gains:
@@ -31,9 +37,22 @@ class Gains:
         self.cost = SECONDS_A_KERNEL * max(kernels, 1)
         self.symbolic: dict[Sizes, float] = {}  # the shortest call, in seconds
         self.special: dict[Sizes, tuple[int, float]] = {}  # calls, and the shortest
+        self.calls_since_trial = 0  # of the symbolic program
 
     def note_symbolic(self, sizes: Sizes, seconds: float) -> None:
         self.symbolic[sizes] = min(seconds, self.symbolic.get(sizes, math.inf))
+        self.calls_since_trial += 1
+
+    def begin_trial(self, sizes: Sizes) -> None:
+        """Notes that there is a program for these sizes, whose gain is not known."""
+        self.special[sizes] = 0, math.inf
+        self.calls_since_trial = 0
+
+    def in_trial(self) -> bool:
+        """Whether the gain of the newest program will soon be known."""
+        if self.calls_since_trial >= CALLS_OF_A_TRIAL:
+            return False
+        return not all(map(self.is_measured, list(self.special)))
 
     def note_special(self, sizes: Sizes, seconds: float) -> None:
         calls, shortest = self.special.get(sizes, (0, math.inf))
@@ -58,12 +77,14 @@ class Gains:
             and seconds
             and (symbolic := self.symbolic.get(other))
         ]
-        return seconds * max(min(known)[1] if known else FIRST_GAIN, 0.0)
+        distance, part = min(known, default=(math.inf, FIRST_GAIN))
+        return seconds * max(part if distance <= math.log(SIMILAR) else FIRST_GAIN, 0.0)
 
     def pay(self, sizes: Sizes, uses: int) -> bool:
         """Whether as many calls as came until now would save what compiling costs: a
-        shape is expected to come as often again as it has come."""
-        return uses * self.of(sizes) >= self.cost
+        shape is expected to come as often again as it has come. One program is tried at
+        a time."""
+        return not self.in_trial() and uses * self.of(sizes) >= self.cost
 
 
 class Budget:

@@ -5,6 +5,7 @@ The policy, for one executable:
 
 - A shape gets a program where it pays (tier_costs.py): as many calls as came save what
   compiling costs, and calls leave the time for it. That which saves most is next.
+- A shape that comes USES_TO_SEEK times gets the program that the cache has for it.
 - Once there are `tier_limit` programs, or `tier_bytes` of them, a shape must come
   USES_WHEN_FULL times, and replaces the program that was used least recently.
 - A call notes its shape in time linear in the programs, and never waits. Choosing also
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import threading
 import time
@@ -29,15 +31,18 @@ from ..config import Config
 from ..describe.description import Description
 from ..report import count, say
 from .gears import Binding
-from .tier_costs import Budget, Gains, Sizes
+from .tier_costs import SECONDS_TO_SEEK, Budget, Gains, Sizes
 
-Compiler = Callable[
-    [Description, Config, str, Binding, Callable[[], _C.Executable | None]],
-    _C.Executable,
-]
+Like = Callable[[], _C.Executable | None]
+Compiler = Callable[[Description, Config, str, Binding, Like], _C.Executable]
+# Reads a program from the cache; None if it is not there.
+Finder = Callable[[Description, Config, Binding, Like], _C.Executable | None]
 
 # How often a shape must come before it may replace another one.
 USES_WHEN_FULL = 8
+USES_TO_SEEK = 2
+# After so many shapes in turn that the cache does not have, no more are sought.
+MOST_MISSES = 4
 MOST_SHAPES_COUNTED = 4096
 # How often the thread looks whether calls have left time, in seconds.
 PAUSE = 0.1
@@ -65,6 +70,7 @@ class Tiers:
         config: Config,
         build: Compiler,
         weights: Weights | None = None,
+        find: Finder | None = None,
     ) -> None:
         self.executable = weakref.ref(executable)
         # Weights that may change are read anew for each program, and no reference to
@@ -74,11 +80,15 @@ class Tiers:
         self.weights = weights
         self.config = config
         self.build = build
+        self.find = find
         self.places = _places(described)
         self.uses: dict[Sizes, int] = {}  # calls in the symbolic program, by shape
         self.members: dict[Sizes, _C.Executable] = {}
         self.failures: dict[Sizes, str] = {}
         self.expected: set[Sizes] = set()  # had a program in another process
+        self.sought: set[Sizes] = set()  # in the cache
+        self.seconds_to_seek = SECONDS_TO_SEEK
+        self.misses = 0  # since the last shape that the cache had
         self.gains = Gains(executable.kernels)
         self.busy: Sizes | None = None
         if weights is not None:
@@ -123,7 +133,18 @@ class Tiers:
         uses = self.uses.get(sizes, 0)
         if len(self.members) >= self.config.tier_limit and uses < USES_WHEN_FULL:
             return False
-        return sizes in self.expected or self.gains.pay(sizes, uses)
+        expected = sizes in self.expected or self.seeks(sizes)
+        return expected or self.gains.pay(sizes, uses)
+
+    def seeks(self, sizes: Sizes) -> bool:
+        """Whether the cache may have a program for these sizes."""
+        if self.find is None or self.misses >= MOST_MISSES or sizes in self.sought:
+            return False
+        return self.uses.get(sizes, 0) >= USES_TO_SEEK
+
+    def cost(self, sizes: Sizes) -> float:
+        """The seconds that a program is expected to take."""
+        return self.seconds_to_seek if self.seeks(sizes) else self.gains.cost
 
     def next(self) -> Sizes | None:
         """The shape without a program that would save most."""
@@ -131,25 +152,25 @@ class Tiers:
         return max(wanted, key=self.saves, default=None)
 
     def saves(self, sizes: Sizes) -> float:
-        """The seconds that a program is expected to save."""
+        """The seconds that a program is expected to save. One from the cache costs so
+        little that it comes first."""
+        if self.seeks(sizes):
+            return math.inf
         return self.uses.get(sizes, 0) * self.gains.of(sizes)
 
-    def compile(self, sizes: Sizes) -> None:
-        """Compiles a program, on the worker's thread. Its errors never reach a call."""
+    def compile(self, sizes: Sizes) -> float:
+        """Adds a program, on the worker's thread: from the cache, or compiled. Its errors
+        never reach a call. Returns the seconds that it took."""
         self.busy = sizes
         begin = time.monotonic()
-        binding = dict(zip(self.places, sizes))
+        seeks = self.seeks(sizes)
+        self.sought.add(sizes)
         try:
-            with scratch.folder() as folder:
-                path = os.path.join(folder, "package")
-                known = self.weights.weights if self.weights else None
-                described = (
-                    self.weights.current()[0] if self.weights else self.described
-                )
-                made = self.build(
-                    described, self.config, path, binding, self.executable
-                )
-            if (executable := self.executable()) is not None:
+            known = self.weights.weights if self.weights else None
+            made = self._make(sizes, seeks)
+            if seeks:
+                self.misses = self.misses + 1 if made is None else 0
+            if made is not None and (executable := self.executable()) is not None:
                 with self.weights.lock if self.weights else contextlib.nullcontext():
                     if known is None or self._are_still(known):
                         self._add(executable, sizes, made)
@@ -157,10 +178,26 @@ class Tiers:
                         self.uses.pop(sizes, None)  # until the shape comes again
         except Exception as error:  # noqa: BLE001 - kept for `explain`
             self.failures[sizes] = str(error)
+            binding = dict(zip(self.places, sizes))
             self._explain(f"no program for the sizes {binding}: {error}")
         finally:
             self.busy = None
-            self.gains.cost = time.monotonic() - begin
+        took = time.monotonic() - begin
+        if seeks:
+            self.seconds_to_seek = took
+        else:
+            self.gains.cost = took
+        return took
+
+    def _make(self, sizes: Sizes, seeks: bool) -> _C.Executable | None:
+        described = self.weights.current()[0] if self.weights else self.described
+        binding = dict(zip(self.places, sizes))
+        if seeks:
+            assert self.find is not None
+            return self.find(described, self.config, binding, self.executable)
+        with scratch.folder() as folder:
+            path = os.path.join(folder, "package")
+            return self.build(described, self.config, path, binding, self.executable)
 
     def _are_still(self, known: _C.FrozenWeights) -> bool:
         """Whether the executable still has these weights, and they were not written
@@ -171,6 +208,7 @@ class Tiers:
     def _add(
         self, executable: _C.Executable, sizes: Sizes, made: _C.Executable
     ) -> None:
+        self.gains.begin_trial(sizes)
         executable.add(made)
         self.members[sizes] = made
         executable.watch(self, all=True)
@@ -215,6 +253,7 @@ def _forget(tiers: Tiers | None) -> None:
     if tiers is not None:
         tiers.members.clear()
         tiers.uses.clear()
+        tiers.sought.clear()
 
 
 def _places(described: Description) -> dict[str, tuple[int, int | None]]:
@@ -237,10 +276,11 @@ def attach(
     config: Config,
     build: Compiler,
     weights: Weights | None = None,
+    find: Finder | None = None,
 ) -> Tiers | None:
     """Makes an executable get programs for the shapes that come. `weights` follows
     frozen weights that may change."""
-    tiers = Tiers(executable, described, config, build, weights)
+    tiers = Tiers(executable, described, config, build, weights, find)
     if not tiers.places:
         return None
     executable.watch(tiers)
@@ -292,8 +332,7 @@ class Worker:
 
     def run(self, job: tuple[Tiers, Sizes]) -> None:
         tiers, sizes = job
-        tiers.compile(sizes)
-        self.budget.spent += tiers.gains.cost
+        self.budget.spent += tiers.compile(sizes)
 
     def _wait_for_job(self) -> tuple[Tiers, Sizes]:
         """Waits until a program pays and calls have left the time for it."""
@@ -308,7 +347,7 @@ class Worker:
         """The program that saves most, if calls left the time for it."""
         job = self._choose()
         self.idle = job is None
-        return job if job and self.budget.has(job[0].gains.cost) else None
+        return job if job and self.budget.has(job[0].cost(job[1])) else None
 
     def _choose(self) -> tuple[Tiers, Sizes] | None:
         best: tuple[Tiers, Sizes] | None = None

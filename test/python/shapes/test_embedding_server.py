@@ -174,7 +174,7 @@ def test_a_server_that_runs_for_long_compiles_what_pays(server):
 def test_a_server_that_waits_compiles_small_shapes_in_its_pauses(server):
     """Time between requests is free; large batches still wait until they would pay."""
     small, large = (1, 12), (16, 120)
-    for _ in range(300):
+    for _ in range(2000):
         for sizes in (small, large):
             server.answer(sizes)
             server.clock.now += 0.2
@@ -184,11 +184,28 @@ def test_a_server_that_waits_compiles_small_shapes_in_its_pauses(server):
 
 
 def test_a_program_that_gains_little_ends_the_trials(server):
-    """Once one large batch is measured, others need as many calls as their gain
-    says."""
+    """Once one large batch is measured, others need as many calls as its gain says."""
     requests = [(16, length) for length in range(100, 120)]
     for _ in range(60):
         for sizes in requests:
             server.answer(sizes)
             server.clock.now += 1.0
     assert server.compiled <= 2
+
+
+def test_a_cache_that_has_no_program_is_soon_left_alone(server):
+    asked = []
+    server.tiers.find = lambda *arguments: asked.append(arguments)
+    for sizes in 3 * batches(60, 16, 5, 120, 0):
+        server.answer(sizes)
+    assert len(asked) == tiers.MOST_MISSES
+
+
+def test_programs_that_the_cache_has_are_taken_without_paying(server):
+    def find(described, config, binding, like):
+        return Program(tuple(binding[symbol] for symbol in SYMBOLS))
+
+    server.tiers.find = find
+    for sizes in 3 * batches(20, 16, 5, 120, 0):
+        server.answer(sizes)
+    assert server.compiled == 0 and len(server.executable.made) >= 8

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import anabranch
+from anabranch.packages import package
 from anabranch.shapes import tier_costs, tiers
 
 pytestmark = pytest.mark.tier_costs
@@ -143,6 +144,31 @@ def test_a_shape_that_pays_is_compiled_when_there_is_time(monkeypatch):
     times.set()  # without another call
     assert tiers.worker().finish(60)
     assert anabranch.counters.specialised == 1
+
+
+def test_a_program_of_an_earlier_process_is_read_when_its_shape_comes_again(
+    tmp_path, monkeypatch
+):
+    monkeypatch.delenv("ANABRANCH_CACHE")
+    monkeypatch.setenv("ANABRANCH_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(tier_costs.Budget, "has", lambda *_: True)
+
+    def call(rows, *, pays):
+        monkeypatch.setattr(tier_costs.Gains, "pay", lambda *_: pays)
+        for _ in range(tiers.USES_TO_SEEK):
+            compiled(torch.randn(rows, 8), torch.randn(8, 8))
+        assert tiers.worker().finish(60)
+        return anabranch.counters.specialised
+
+    compiled = anabranch.compile(function, shapes="tiered")
+    assert call(5, pays=True) == 1
+    torch._dynamo.reset()
+    compiled = anabranch.compile(function, shapes="tiered")
+    compiled(torch.randn(5, 8), torch.randn(8, 8))
+    assert anabranch.counters.specialised == 1
+    monkeypatch.setattr(package, "write", None)  # nothing is compiled
+    assert call(6, pays=False) == 1  # which the cache does not have
+    assert call(5, pays=False) == 2
 
 
 def test_the_gain_of_a_made_program_is_measured(monkeypatch):
