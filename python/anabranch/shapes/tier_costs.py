@@ -37,22 +37,23 @@ class Gains:
         self.cost = SECONDS_A_KERNEL * max(kernels, 1)
         self.symbolic: dict[Sizes, float] = {}  # the shortest call, in seconds
         self.special: dict[Sizes, tuple[int, float]] = {}  # calls, and the shortest
-        self.calls_since_trial = 0  # of the symbolic program
+        self.newest: Sizes | None = None  # program
+        self.calls_since_newest = 0  # of the symbolic program
 
     def note_symbolic(self, sizes: Sizes, seconds: float) -> None:
         self.symbolic[sizes] = min(seconds, self.symbolic.get(sizes, math.inf))
-        self.calls_since_trial += 1
+        self.calls_since_newest += 1
 
     def begin_trial(self, sizes: Sizes) -> None:
         """Notes that there is a program for these sizes, whose gain is not known."""
-        self.special[sizes] = 0, math.inf
-        self.calls_since_trial = 0
+        self.newest = sizes
+        self.calls_since_newest = 0
 
     def in_trial(self) -> bool:
         """Whether the gain of the newest program will soon be known."""
-        if self.calls_since_trial >= CALLS_OF_A_TRIAL:
+        if self.newest is None or self.is_measured(self.newest):
             return False
-        return not all(map(self.is_measured, list(self.special)))
+        return self.calls_since_newest < CALLS_OF_A_TRIAL
 
     def note_special(self, sizes: Sizes, seconds: float) -> None:
         calls, shortest = self.special.get(sizes, (0, math.inf))

@@ -65,6 +65,32 @@ def test_a_program_that_gains_nothing_ends_the_trials():
     assert gains.of((3,)) == 0 and not gains.pay((3,), 10**9)
 
 
+def test_one_program_is_tried_at_a_time():
+    gains = tier_costs.Gains(kernels=1)
+    for sizes in ((2,), (3,)):
+        gains.note_symbolic(sizes, 1.0)
+    assert gains.pay((3,), 9)
+    gains.begin_trial((2,))
+    assert not gains.pay((3,), 9)
+    for _ in range(tier_costs.CALLS_TO_MEASURE):
+        gains.note_special((2,), 0.5)
+    assert gains.pay((3,), 9)
+    gains.begin_trial((3,))  # which does not come again
+    for _ in range(tier_costs.CALLS_OF_A_TRIAL):
+        assert not gains.pay((2,), 9)
+        gains.note_symbolic((2,), 1.0)
+    assert gains.pay((2,), 9)
+
+
+def test_a_program_of_another_size_tells_nothing():
+    gains = tier_costs.Gains(kernels=1)
+    gains.note_symbolic((90,), 0.1)
+    for _ in range(tier_costs.CALLS_TO_MEASURE):
+        gains.note_special((90,), 0.1)
+    gains.note_symbolic((2,), 1e-3)
+    assert gains.of((2,)) == 1e-3 * tier_costs.FIRST_GAIN
+
+
 def test_busy_cores_leave_their_share_alone(clock):
     budget = tier_costs.Budget()
     clock.now, clock.used = 10.0, 20.0
