@@ -51,7 +51,8 @@ def test_a_formula_is_as_precise_as_pytorch_in_float64(name):
     [(torch.float32, True), (torch.bfloat16, False), (DOUBLE, False)],
 )
 def test_kernels_compute_all_of_them(dtype, dynamic):
-    names = [name for name in FUNCTIONS if name != "erfinv" or dtype != DOUBLE]
+    without = {DOUBLE: "erfinv", torch.bfloat16: "trigamma"}.get(dtype)
+    names = [name for name in FUNCTIONS if name != without]
 
     def function(*values):
         return [FUNCTIONS[name][0](x) for name, x in zip(names, values)]
@@ -81,8 +82,9 @@ def test_integers_give_floats():
 
 def test_what_has_no_formula_runs_through_pytorch():
     def function(x):
-        return torch.polygamma(2, x), torch.erfinv(x / 10)
+        one = torch.polygamma(1, x.bfloat16())
+        return torch.polygamma(2, x), torch.erfinv(x / 10), one
 
     x = torch.linspace(0.1, 5, 20, dtype=DOUBLE)
     torch.testing.assert_close(anabranch.compile(function)(x), function(x))
-    assert anabranch.counters.fallback_calls == 2
+    assert anabranch.counters.fallback_calls == 3

@@ -61,7 +61,7 @@ def test_a_call_gets_the_float(eager) -> None:
     """PyTorch runs an operator whose arguments are a float and a list of floats."""
 
     def function(x):
-        return torch.special.polygamma(1, torch.nan_to_num(x, nan=x.shape[0] / 3))
+        return torch.special.polygamma(2, torch.nan_to_num(x, nan=x.shape[0] / 3))
 
     compiled = torch.compile(
         function, backend=anabranch.anabranch, dynamic=True, fullgraph=True

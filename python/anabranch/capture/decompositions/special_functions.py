@@ -115,8 +115,10 @@ def _digamma(x: torch.Tensor) -> torch.Tensor:
 
 
 def _polygamma(n: int, x: torch.Tensor) -> Any:
-    """PyTorch computes derivatives after the first one of digamma."""
-    if n > 1:
+    """PyTorch computes derivatives after the first one of digamma. It also computes that
+    one of narrow floats and integers, many of which are poles: its results there are
+    large numbers."""
+    if n > 1 or (n == 1 and x.dtype not in (torch.float32, torch.float64)):
         return NotImplemented
     return _in_float64(_trigamma if n else _digamma)(x)
 
