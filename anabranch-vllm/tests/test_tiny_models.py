@@ -1,0 +1,76 @@
+"""Tiny models of many architectures answer in vLLM as vLLM's own eager runs do.
+
+scripts/vllm_python.py says when these tests run. ANABRANCH_VLLM_MODELS names a few of
+the models."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_models
+import torch
+import vllm_python
+
+NAMES = os.environ.get("ANABRANCH_VLLM_MODELS", "").split() or [
+    *tiny_models.GENERATE,
+    *tiny_models.EMBED,
+    *tiny_models.WAYS,
+]
+SCRIPTS = Path(__file__).parent / "scripts"
+pytestmark = vllm_python.needs_vllm
+Answers = dict[str, dict[str, Any]]
+
+
+class Models:
+    """What the models answer. One process serves all models in one dtype."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kept: dict[tuple[str, bool], Answers] = {}
+
+    def answers(self, dtype: str, eager: bool) -> Answers:
+        key = dtype, eager
+        if key not in self.kept:
+            self.kept[key] = self._serve(dtype, {"enforce_eager": eager})
+        return self.kept[key]
+
+    def _serve(self, dtype: str, arguments: dict[str, Any]) -> Answers:
+        script = SCRIPTS / "serve_tiny_models.py"
+        vllm_python.run(self.folder, script, dtype, json.dumps(arguments), *NAMES)
+        return json.loads((self.folder / "answers.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Models:
+    return Models(tmp_path_factory.mktemp("models"))
+
+
+def rows(answers: Answers, name: str) -> torch.Tensor:
+    return torch.tensor(answers[name]["rows"], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_f32_equals_eager(models, name) -> None:
+    eager = models.answers("float32", eager=True)
+    own = models.answers("float32", eager=False)
+    assert "error" not in eager[name], eager[name]
+    assert own[name].get("error") is None
+    # Ranks are processes of their own, which compile for themselves.
+    assert own[name]["graphs"] or name.endswith("_parallel")
+    assert own[name]["eager"] == eager[name]["graphs"] == 0
+    assert own[name].get("tokens") == eager[name].get("tokens")
+    expected = rows(eager, name)
+    assert expected.std() > 0.01
+    torch.testing.assert_close(rows(own, name), expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bf16_rounds_no_more_than_eager(models, name) -> None:
+    expected = rows(models.answers("float32", eager=True), name)
+    eager = rows(models.answers("bfloat16", eager=True), name) - expected
+    own = rows(models.answers("bfloat16", eager=False), name) - expected
+    assert own.square().mean().sqrt() <= 2 * eager.square().mean().sqrt()
