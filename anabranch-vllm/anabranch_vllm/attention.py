@@ -2,7 +2,10 @@
 
 vLLM has two operators in Python for it, and each looks its layer up and takes its cache
 apart. The operator here calls the kernels of vLLM's CPU backend with what it keeps of a
-layer. What other backends and settings ask for is left to vLLM's functions."""
+layer. What other backends and settings ask for is left to vLLM's functions.
+
+No graph sees the paged cache, so to graphs the operator writes nothing: PyTorch traces
+them without functionalization."""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-_SCHEMA = (
-    "attend(Tensor query, Tensor key, Tensor value, Tensor(a!) output, str layer) -> ()"
-)
+from anabranch import extension
+
+_SCHEMA = "anabranch_vllm::attend(Tensor query, Tensor key, Tensor value, str layer) -> Tensor"
 
 
 class Vllm(Protocol):
@@ -135,35 +139,36 @@ def _installed() -> Installed:
     return Installed()
 
 
-def _attend(
-    query: Tensor, key: Tensor, value: Tensor, output: Tensor, layer: str
-) -> None:
+def _result(query: Tensor, key: Tensor, value: Tensor, layer: str) -> Tensor:
+    """Memory for the result: a row of a value's size for each head of a query."""
+    return query.new_empty(query.shape[0], query.shape[1], value.shape[2])
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, layer: str) -> Tensor:
+    output = _result(query, key, value, layer)
     run(_installed(), query, key, value, output, layer)
+    return output
 
 
 @functools.cache
-def register() -> torch.library.Library:
-    """Registers the operator, which lives as long as the library."""
-    library = torch.library.Library("anabranch_vllm", "DEF")
-    library.define(_SCHEMA)
-    library.impl("attend", _attend, "CPU")
-    torch.library.register_fake("anabranch_vllm::attend", lambda *_: None, lib=library)
-    return library
+def register() -> Any:
+    """Registers the operator."""
+    return extension.define_operator(_SCHEMA, _attend, _result)
 
 
 def join(module: torch.fx.GraphModule, write: Any, attend: Any) -> None:
     """Makes one call of each pair of calls of `write` and `attend`, vLLM's operators, for
     one layer."""
-    register()
+    operator = register()
     for node in list(module.graph.nodes):
         if _calls(node, attend):
-            _join(node, write, attend)
+            _join(node, write, attend, operator)
     module.recompile()
 
 
-def _join(node: torch.fx.Node, write: Any, attend: Any) -> None:
+def _join(node: torch.fx.Node, write: Any, attend: Any, operator: Any) -> None:
     """Joins a call of `attend` with the call of `write` that it waits for. A call with
-    more arguments, or another key or value, stays."""
+    more arguments, another key or value, or memory that something else sees, stays."""
     given = _arguments(node, attend)
     before = given.pop("kv_cache_dummy_dep", None)
     if not isinstance(before, torch.fx.Node) or not _calls(before, write):
@@ -177,14 +182,36 @@ def _join(node: torch.fx.Node, write: Any, attend: Any) -> None:
         written[name] != wanted[name] for name in ("key", "value", "layer_name")
     ):
         return
+    output = wanted.pop("output")
+    if not _is_fresh(output, node, wanted["query"], wanted["value"]):
+        return
     graph = node.graph
     with graph.inserting_before(node):
-        joined = graph.call_function(
-            torch.ops.anabranch_vllm.attend.default, tuple(wanted.values())
-        )
-    joined.meta = node.meta
+        joined = graph.call_function(operator, tuple(wanted.values()))
+    joined.meta = node.meta | {"example_value": output.meta["example_value"]}
     graph.erase_node(node)
     graph.erase_node(before)
+    output.replace_all_uses_with(joined)
+    memory = output.args[0]
+    graph.erase_node(output)
+    graph.erase_node(memory)
+
+
+def _is_fresh(output: Any, node: torch.fx.Node, query: Any, value: Any) -> bool:
+    """Whether `output` is a view of new memory that `node` is the first to see, with the
+    operator's shape and dtype, and is read after that."""
+    memory = output.args[0] if output.op == "call_method" else None
+    if not isinstance(memory, torch.fx.Node) or memory.target is not torch.empty:
+        return False
+    first, *readers = output.users
+    if first is not node or not readers or list(memory.users) != [output]:
+        return False
+    made, asked, given = (x.meta["example_value"] for x in (output, query, value))
+    return (
+        made.dtype == asked.dtype
+        and made.shape[1:] == (asked.shape[1], given.shape[2])
+        and statically_known_true(made.shape[0] == asked.shape[0])
+    )
 
 
 def _calls(node: torch.fx.Node, operator: Any) -> bool:

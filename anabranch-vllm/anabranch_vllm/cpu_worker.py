@@ -1,22 +1,65 @@
-"""vLLM's CPU worker. After new weights were loaded, programs pack them."""
+"""vLLM's CPU worker. Its weights are in memory once, as programs pack them; after new
+weights were loaded, programs pack them again."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from vllm.v1.worker.cpu_worker import CPUWorker
 
 import anabranch
+from anabranch import extension
+
+from . import linear
+
+_log = logging.getLogger("vllm.anabranch")
 
 
 class AnabranchWorker(CPUWorker):
     """The worker. vLLM loads weights through `data`, whose writes PyTorch does not
     count."""
 
+    def load_model(self, *arguments: Any, **named: Any) -> None:
+        super().load_model(*arguments, **named)
+        self._move_weights()
+
+    def determine_available_memory(self) -> int:
+        # vLLM compiles here, and then measures what is left for the cache.
+        with extension.collector_at_rest():
+            return super().determine_available_memory()
+
+    def compile_or_warm_up_model(self) -> Any:
+        with extension.collector_at_rest():
+            times = super().compile_or_warm_up_model()
+        extension.drop_moved_pages()
+        return times
+
     def reload_weights(self, *arguments: Any, **named: Any) -> None:
         super().reload_weights(*arguments, **named)
-        anabranch.refresh(self.get_model())
+        self._pack_again()
 
     def finish_weight_update(self) -> None:
         super().finish_weight_update()
+        self._pack_again()
+
+    def _move_weights(self) -> None:
+        """Moves the weights that programs pack out of memory."""
+        try:
+            moved = extension.move_out_of_memory(
+                linear.packed_weights(self.get_model())
+            )
+        except OSError as error:
+            _log.warning(
+                "Anabranch: weights stay in memory beside packed ones: %s", error
+            )
+            return
+        _log.info(
+            "Anabranch: %d MiB of weights are in a file, and in memory as programs pack"
+            " them",
+            moved >> 20,
+        )
+
+    def _pack_again(self) -> None:
         anabranch.refresh(self.get_model())
+        extension.drop_moved_pages()

@@ -53,6 +53,16 @@ class VisibleLinear:
             layer.cpu_linear = Logits()  # weights that are loaded anew keep it
 
 
+def packed_weights(model: torch.nn.Module) -> list[Tensor]:
+    """The weights of a model that programs pack."""
+    layers = (layer for layer in model.modules() if hasattr(layer, "cpu_linear"))
+    return [layer.weight for layer in layers if _is_visible(layer.cpu_linear)]
+
+
+def _is_visible(product: Any) -> bool:
+    return product is F.linear or isinstance(product, Logits)
+
+
 class Logits:
     """The product of hidden states and an embedding: one program for any number of rows.
     It is compiled at its first call, since most embeddings only look up rows."""

@@ -117,7 +117,8 @@ class Attention(nn.Module):
     def forward(self, x):
         sizes = [HEADS * SIZE, PAIRS * SIZE, PAIRS * SIZE]
         query, key, value = self.qkv(x).split(sizes, dim=-1)
-        output = torch.empty_like(query).view(-1, HEADS, SIZE)
+        output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
+        output = output.view(-1, HEADS, SIZE)
         key, value = key.view(-1, PAIRS, SIZE), value.view(-1, PAIRS, SIZE)
         done = torch.ops.paged_test.write(key, value, "a")
         torch.ops.paged_test.attend(
@@ -212,34 +213,91 @@ def test_other_steps_are_vllms(vllm, change) -> None:
     assert vllm.left_to_vllm == ["a"]
 
 
-def calls(function, *arguments) -> set[str]:
-    """The operators of a function after `join`."""
-    module = torch.fx.symbolic_trace(function)
-    attention.join(module, torch.ops.paged_test.write, torch.ops.paged_test.attend)
-    return {str(n.target) for n in module.graph.nodes if n.op == "call_function"}
+def calls(function) -> list[str]:
+    """The operators of a function after `join`. `out` is the memory of the result."""
+    found: list[str] = []
+
+    def look(module, inputs):
+        attention.join(module, torch.ops.paged_test.write, torch.ops.paged_test.attend)
+        nodes = module.graph.nodes
+        found.extend(str(n.target) for n in nodes if n.op == "call_function")
+        return lambda *inputs: (torch.zeros(3, HEADS, SIZE),)
+
+    def call(q, k, v):
+        memory = torch.empty(3, HEADS * SIZE)
+        return function(q, k, v, memory.view(-1, HEADS, SIZE))
+
+    q, k = torch.ones(3, HEADS, SIZE), torch.ones(3, PAIRS, SIZE)
+    with torch.no_grad():
+        torch.compile(call, backend=look, fullgraph=True)(q, k, k + 1)
+    return found
+
+
+def a_pair(q, k, v, out):
+    done = torch.ops.paged_test.write(k, v, "a")
+    torch.ops.paged_test.attend(q, k, v, out, "a", kv_cache_dummy_dep=done)
+    return out + 1
 
 
 def another_key(q, k, v, out):
     done = torch.ops.paged_test.write(v, v, "a")
     torch.ops.paged_test.attend(q, k, v, out, "a", kv_cache_dummy_dep=done)
+    return out
 
 
 def another_layer(q, k, v, out):
     done = torch.ops.paged_test.write(k, v, "b")
     torch.ops.paged_test.attend(q, k, v, out, "a", kv_cache_dummy_dep=done)
+    return out
 
 
 def a_scale(q, k, v, out):
     done = torch.ops.paged_test.write(k, v, "a")
     torch.ops.paged_test.attend(q, k, v, out, "a", v, kv_cache_dummy_dep=done)
+    return out
 
 
 def shared_cache(q, k, v, out):
     torch.ops.paged_test.attend(q, k, v, out, "a")
+    return out
+
+
+def seen_before(q, k, v, out):
+    out.zero_()
+    return a_pair(q, k, v, out)
+
+
+def seen_as_another_view(q, k, v, out):
+    flat = out.view(-1)
+    return a_pair(q, k, v, out) + flat.view(out.shape)
+
+
+def a_part(q, k, v, out):
+    return a_pair(q[:2], k[:2], v[:2], out)
+
+
+def another_dtype(q, k, v, out):
+    return a_pair(q, k, v, out.double())
 
 
 @pytest.mark.parametrize(
-    "function", [another_key, another_layer, a_scale, shared_cache]
+    "function",
+    [
+        another_key,
+        another_layer,
+        a_scale,
+        shared_cache,
+        seen_before,
+        seen_as_another_view,
+        a_part,
+        another_dtype,
+    ],
 )
 def test_other_calls_stay(function) -> None:
     assert "anabranch_vllm.attend.default" not in calls(function)
+
+
+def test_a_pair_is_one_call_without_memory() -> None:
+    joined, *rest = calls(a_pair)
+    assert joined == "anabranch_vllm.attend.default"
+    assert len(rest) == 1  # the addition

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
+import logging
 import sys
+import tempfile
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -21,6 +25,15 @@ class CpuWorker:
 
     def get_model(self):
         return self.model
+
+    def load_model(self) -> None:
+        self.model.cpu_linear = torch.nn.functional.linear
+
+    def determine_available_memory(self) -> int:
+        return int(gc.isenabled())
+
+    def compile_or_warm_up_model(self) -> int:
+        return int(gc.isenabled())
 
     def reload_weights(self, value: float) -> None:
         self.model.weight.data[5, 7] = value  # of 1024 elements, a few are compared
@@ -118,11 +131,52 @@ def test_compiled_models_have_a_worker_that_packs_again(
     assert config.parallel_config.worker_cls == wanted
 
 
-@torch.no_grad()
-def test_weights_that_are_loaded_anew_are_packed(stand_ins) -> None:
+@pytest.fixture
+def worker(stand_ins):
     module, _, name = settings.WORKER.rpartition(".")
-    model, x = torch.nn.Linear(32, 32).eval(), torch.randn(16, 32)
-    worker = getattr(importlib.import_module(module), name)(model)
+    model = torch.nn.Linear(32, 32).eval()
+    return getattr(importlib.import_module(module), name)(model)
+
+
+def is_in_a_file(tensor: torch.Tensor) -> bool:
+    """Whether the tensor's memory is a mapping of a file without a name."""
+    address = tensor.data_ptr()
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        first, _, last = line.split()[0].partition("-")
+        if int(first, 16) <= address < int(last, 16):
+            return line.endswith("(deleted)")
+    return False
+
+
+def test_weights_that_programs_pack_are_in_a_file(worker, caplog) -> None:
+    values = worker.model.weight.detach().clone()
+    with caplog.at_level(logging.INFO, "vllm.anabranch"):
+        worker.load_model()
+    assert is_in_a_file(worker.model.weight)
+    assert not is_in_a_file(worker.model.bias)
+    assert worker.compile_or_warm_up_model() is not None
+    assert torch.equal(worker.model.weight, values)
+    assert "0 MiB of weights are in a file" in caplog.text
+
+
+def test_weights_stay_where_no_file_can_be_written(worker, caplog, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/proc/no-such-folder")
+    with caplog.at_level(logging.WARNING, "vllm.anabranch"):
+        worker.load_model()
+    assert not is_in_a_file(worker.model.weight)
+    assert "weights stay in memory" in caplog.text
+
+
+def test_the_collector_rests_while_vllm_compiles(worker) -> None:
+    assert not worker.determine_available_memory()
+    assert not worker.compile_or_warm_up_model()
+    assert gc.isenabled()
+
+
+@torch.no_grad()
+def test_weights_that_are_loaded_anew_are_packed(worker) -> None:
+    model, x = worker.model, torch.randn(16, 32)
+    worker.load_model()
     compiled = torch.compile(model, backend=anabranch.anabranch)
     for load in (
         lambda: None,

@@ -10,6 +10,8 @@ import weakref
 from collections.abc import Iterable
 
 import torch
+from torch.nn.parameter import is_lazy
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 ALIGNMENT = 64
 
@@ -23,8 +25,8 @@ class ParameterFile:
 
     def __init__(self, tensors: Iterable[torch.Tensor], folder: str) -> None:
         """Tensors keep their values, shapes and strides, and those that share memory
-        still do. Tensors of other types and empty ones stay where they are. OSError: the
-        file cannot be written."""
+        still do. Wrappers of other tensors and empty tensors stay where they are.
+        OSError: the file cannot be written."""
         groups = list(_by_storage(tensors).values())
         places = []
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -85,10 +87,21 @@ def _by_storage(tensors: Iterable[torch.Tensor]) -> dict[int, list[torch.Tensor]
     """The tensors that can be moved, each once, by the memory that they view."""
     groups: dict[int, list[torch.Tensor]] = {}
     for tensor in {id(t): t for t in tensors}.values():
-        if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.nbytes:
+        if _has_memory(tensor):
             address = tensor.untyped_storage().data_ptr()
             groups.setdefault(address, []).append(tensor)
     return groups
+
+
+def _has_memory(tensor: torch.Tensor) -> bool:
+    """Whether the tensor has memory of its own, which `data` can replace."""
+    if type(tensor) is not torch.Tensor and (
+        not isinstance(tensor, torch.nn.Parameter)
+        or is_lazy(tensor)
+        or is_traceable_wrapper_subclass(tensor)
+    ):
+        return False
+    return tensor.device.type == "cpu" and tensor.nbytes > 0
 
 
 def _holders(tensor: torch.Tensor) -> int:

@@ -3,6 +3,7 @@ Operators of this package that write nothing are defined here, too."""
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -16,7 +17,13 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 NAMESPACES = ("aten", "prims")
 # Operators that `define` made, for which the same holds.
 _defined: set[OpOverload] = set()
-_library = torch.library.Library("anabranch", "FRAGMENT")
+
+
+@functools.cache
+def _library(namespace: str) -> torch.library.Library:
+    """The library keeps its operators alive."""
+    return torch.library.Library(namespace, "FRAGMENT")
+
 
 # Operators that write only what their subgraphs write.
 _RUN_SUBGRAPHS = (
@@ -52,14 +59,16 @@ _IN_PLACE = {
 def define(
     schema: str, compute: Callable[..., object], fake: Callable[..., object]
 ) -> OpOverload:
-    """Defines an operator of the namespace `anabranch` whose schema tells every effect.
-    `compute` computes it where no kernel does, and `fake` makes its results on fake
-    tensors."""
-    name = schema.partition("(")[0]
-    _library.define(schema)
-    _library.impl(name, compute, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"anabranch::{name}", fake, lib=_library)
-    made: OpOverload = getattr(torch.ops.anabranch, name).default
+    """Defines an operator whose schema tells every effect that graphs depend on, in the
+    namespace `anabranch` if the schema names none. `compute` computes it where no kernel
+    does, and `fake` makes its results on fake tensors."""
+    space, _, rest = schema.rpartition("::")
+    space = space or "anabranch"
+    name, library = rest.partition("(")[0], _library(space)
+    library.define(rest)
+    library.impl(name, compute, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{space}::{name}", fake, lib=library)
+    made: OpOverload = getattr(getattr(torch.ops, space), name).default
     _defined.add(made)
     return made
 

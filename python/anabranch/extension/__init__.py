@@ -40,6 +40,7 @@ _HOMES = {
         "complete_nodes",
         "configure",
         "decompositions",
+        "define_operator",
         "input_labels",
         "is_recording",
         "list_program",
@@ -106,6 +107,8 @@ _HOMES = {
     "weights": (
         "ParameterFile",
         "dequantized",
+        "drop_moved_pages",
+        "move_out_of_memory",
     ),
     "machine": (
         "collector_at_rest",

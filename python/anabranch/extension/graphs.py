@@ -10,7 +10,7 @@ from typing import Any
 import torch.fx
 from torch._ops import OpOverload
 
-from .. import _C, backend, config
+from .. import _C, backend, config, purity
 from ..capture import aot, eager_graph, handmade, observer
 from ..capture.input_sources import input_sources
 from ..describe import description
@@ -23,6 +23,7 @@ __all__ = [
     "complete_nodes",
     "configure",
     "decompositions",
+    "define_operator",
     "input_labels",
     "is_recording",
     "list_program",
@@ -45,6 +46,15 @@ def configure(
     environment what both leave out. TypeError, ValueError: an option that does not
     exist, or a wrong value."""
     return config.resolve(options, config=base)
+
+
+def define_operator(schema: str, compute: Call, fake: Call) -> OpOverload:
+    """Defines an operator that writes nothing that a graph sees, as "space::name(...) ->
+    ..." says. Graphs of such operators are traced without functionalization. `compute`
+    computes it, and `fake` makes its results on fake tensors. An operator may keep
+    something out of the graph, but two equal calls may become one, and a call whose
+    result nobody reads may be left out."""
+    return purity.define(schema, compute, fake)
 
 
 def trace(

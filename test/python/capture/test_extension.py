@@ -19,6 +19,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import anabranch
 from anabranch import extension, location
+from anabranch.capture import aot
 
 PAGE = Path(__file__).resolve()
 while not (PAGE / "docs" / "design").is_dir():
@@ -324,3 +325,29 @@ def test_eager_runs_by_the_boxed_convention() -> None:
     (result,) = extension.run_eagerly(module)(arguments)
     assert not arguments
     assert result.tolist() == [1.0, 1.0]
+
+
+def test_operators_of_a_front_end_need_no_functionalization(monkeypatch) -> None:
+    kept: list[torch.Tensor] = []
+
+    def note(x: torch.Tensor, amount: int) -> torch.Tensor:
+        kept.append(x.clone())
+        return x + amount
+
+    schema = "extension_test::note(Tensor x, int amount) -> Tensor"
+    extension.define_operator(schema, note, lambda x, _: torch.empty_like(x))
+    hows: list[dict] = []
+    trace = aot._trace
+    monkeypatch.setattr(
+        aot, "_trace", lambda *a, **how: hows.append(how) or trace(*a, **how)
+    )
+
+    def model(x):
+        return torch.ops.extension_test.note.default(x * 2, 3).relu()
+
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        found = torch.compile(model, backend=anabranch.anabranch)(x)
+    torch.testing.assert_close(found, (x * 2 + 3).relu())
+    torch.testing.assert_close(kept, [x * 2])
+    assert hows == [{"disable_functionalization": True}]

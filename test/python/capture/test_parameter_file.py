@@ -71,6 +71,21 @@ def test_memory_that_others_view_stays(tmp_path):
     assert is_in_a_file(model.weight)
 
 
+class Loaded(nn.Parameter):
+    """A parameter that knows how it is loaded."""
+
+
+def test_parameters_of_other_classes_move(tmp_path):
+    weight = Loaded(torch.randn(4, 4))
+    lazy, absent = (
+        nn.UninitializedParameter(),
+        nn.Parameter(torch.empty(2, device="meta")),
+    )
+    assert move([weight, lazy, absent], str(tmp_path)) == weight.nbytes
+    assert is_in_a_file(weight)
+    assert type(weight) is Loaded
+
+
 def test_frozen_weights_move(tmp_path):
     """Writes to a moved weight are seen, and so are those to one that is tied to it."""
     model = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 32))
