@@ -18,7 +18,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from anabranch import extension
 
-_SCHEMA = "anabranch_vllm::attend(Tensor query, Tensor key, Tensor value, str layer) -> Tensor"
+SCHEMA = "anabranch_vllm::attend(Tensor query, Tensor key, Tensor value, str layer) -> Tensor"
 
 
 class Vllm(Protocol):
@@ -153,7 +153,7 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, layer: str) -> Tensor:
 @functools.cache
 def register() -> Any:
     """Registers the operator."""
-    return extension.define_operator(_SCHEMA, _attend, _result)
+    return extension.define_operator(SCHEMA, _attend, _result)
 
 
 def join(module: torch.fx.GraphModule, write: Any, attend: Any) -> None:

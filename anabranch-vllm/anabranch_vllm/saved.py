@@ -13,6 +13,8 @@ from torch._dynamo.aot_compile_types import (
 )
 from torch._dynamo.aot_compile_types import SerializableCallable
 
+import anabranch
+
 from . import attention
 
 
@@ -35,12 +37,26 @@ class SavedGraph(SerializableCallable):  # type: ignore[misc]
 
     @classmethod
     def serialize_compile_artifacts(cls, fn: SavedGraph) -> bytes:
-        return Bundled.serialize_compile_artifacts(Bundled(fn.compiled))
+        content = Bundled.serialize_compile_artifacts(Bundled(fn.compiled))
+        return _seal() + content
 
     @classmethod
     def deserialize_compile_artifacts(cls, data: bytes) -> LoadedGraph:
+        """SavedGraphError: another version made the graph. vLLM then compiles again, and
+        its log has the reason."""
+        if not data.startswith(_seal()):
+            raise anabranch.SavedGraphError(
+                "another version of anabranch-vllm made the saved graph"
+            )
         attention.register()
-        return LoadedGraph(Bundled.deserialize_compile_artifacts(data))
+        content = data.removeprefix(_seal())
+        return LoadedGraph(Bundled.deserialize_compile_artifacts(content))
+
+
+def _seal() -> bytes:
+    """The first line of a saved graph: the operator that it calls, as this version
+    defines it. Anabranch's own seal names the compiler and the processor."""
+    return f"anabranch-vllm {attention.SCHEMA}\n".encode()
 
 
 class LoadedGraph:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import anabranch
-from anabranch_vllm import backend
+from anabranch_vllm import attention, backend
 from anabranch_vllm.linear import VisibleLinear
 
 caches: dict[str, Tensor] = {}
@@ -172,11 +172,25 @@ def gated(x: Tensor, weight: Tensor) -> Tensor:
     return torch.nn.functional.silu(x @ weight) * x
 
 
+def save(path, *inputs: Tensor) -> None:
+    with torch.no_grad(), torch._dynamo.config.patch(enable_aot_compile=True):
+        compiled = served(gated).aot_compile((inputs, {}))
+    compiled.save_compiled_function(str(path))
+
+
+def test_a_graph_of_another_version_is_refused(tmp_path, monkeypatch) -> None:
+    save(tmp_path / "model", torch.randn(7, 32), torch.randn(32, 32))
+    monkeypatch.setattr(attention, "SCHEMA", "anabranch_vllm::attend() -> Tensor")
+    with (
+        (tmp_path / "model").open("rb") as file,
+        pytest.raises(anabranch.SavedGraphError, match="another version of anabranch"),
+    ):
+        torch.compiler.load_compiled_function(file)
+
+
 def test_a_saved_graph_is_loaded(tmp_path) -> None:
     x, weight = torch.randn(7, 32), torch.randn(32, 32)
-    with torch.no_grad(), torch._dynamo.config.patch(enable_aot_compile=True):
-        compiled = served(gated).aot_compile(((x, weight), {}))
-    compiled.save_compiled_function(str(tmp_path / "model"))
+    save(tmp_path / "model", x, weight)
     with (tmp_path / "model").open("rb") as file:
         loaded = torch.compiler.load_compiled_function(file)
     loaded._artifacts.compiled_fn.finalize_loading(None)
