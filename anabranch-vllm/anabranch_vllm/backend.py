@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -33,8 +34,12 @@ def compile_graph(
             torch.ops.vllm.unified_attention_with_output,
         )
     chosen = {"watch": "always", **(options or {})}
+    calls = sum(node.op.startswith("call_") for node in module.graph.nodes)
+    _log.info("Anabranch: compiles a graph of %s", _counted(calls, "operator"))
+    begin = time.monotonic()
     compiled = anabranch.anabranch(module, example_inputs, options=chosen)
-    _log.info("%s", summary(before, anabranch.counters, anabranch.last_report() or {}))
+    line = summary(before, anabranch.counters, anabranch.last_report() or {})
+    _log.info("%s (%.1f s)", line, time.monotonic() - begin)
     return saved.as_vllm_saves_it(compiled)
 
 

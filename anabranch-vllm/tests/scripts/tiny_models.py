@@ -35,6 +35,8 @@ _LATENT = {
     "n_group": 2,
     "topk_group": 1,
     "first_k_dense_replace": 1,
+    "topk_method": "noaux_tc",
+    "scoring_func": "sigmoid",
 }
 
 # By name: transformers' type of the model, and its fields.
