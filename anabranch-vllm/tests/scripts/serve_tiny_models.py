@@ -68,14 +68,19 @@ def served(folder: Path, name: str, arguments: dict[str, Any]) -> dict[str, Any]
     if not (folder / model).exists():
         tiny_models.write(model, str(folder / model))
     is_embedding = model in tiny_models.EMBED
-    chosen = chosen | ({"runner": "pooling"} if is_embedding else {"max_logprobs": 512})
+    if is_embedding:
+        chosen = {"runner": "pooling"}
+    else:
+        chosen = {"skip_tokenizer_init": True, "max_logprobs": 512, **chosen}
+    if name.endswith("_parallel"):
+        # vLLM binds the threads of one rank to one NUMA node.
+        os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
     torch._dynamo.reset()
     anabranch.counters.reset()
     llm = None
     try:
         llm = LLM(
             str(folder / model),
-            skip_tokenizer_init=True,
             max_model_len=128,
             max_num_seqs=8,
             seed=0,

@@ -82,10 +82,13 @@ EMBED: dict[str, tuple[str, dict[str, Any]]] = {
     "bert": ("bert", _COMMON),
     "qwen3_embedding": ("qwen3", _GROUPED),
 }
-# By name: a model above, and arguments of vLLM.
+# By name: a model above, and arguments of vLLM. n_gram is the last one: a process that
+# has had it starts no other engine.
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "chunked_prefill": ("llama", {"max_num_batched_tokens": 16}),
     "prefix_cache": ("llama", {"enable_prefix_caching": True, "block_size": 16}),
+    "tensor_parallel": ("llama", {"tensor_parallel_size": 2}),
+    "pipeline_parallel": ("llama", {"pipeline_parallel_size": 2}),
     "n_gram": (
         "llama",
         {
@@ -96,8 +99,6 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
             }
         },
     ),
-    "tensor_parallel": ("llama", {"tensor_parallel_size": 2}),
-    "pipeline_parallel": ("llama", {"pipeline_parallel_size": 2}),
 }
 
 
@@ -112,3 +113,15 @@ def write(name: str, folder: str) -> None:
     auto = transformers.AutoModel if is_encoder else transformers.AutoModelForCausalLM
     torch.manual_seed(0)
     auto.from_config(config).float().save_pretrained(folder)
+    if name in EMBED:
+        _tokenizer().save_pretrained(folder)
+
+
+def _tokenizer() -> Any:
+    """A tokenizer with a word for each token. vLLM embeds nothing without one."""
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    words = {f"w{i}": i for i in range(VOCABULARY)}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="w0"))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
