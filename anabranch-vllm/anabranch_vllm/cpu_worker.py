@@ -11,7 +11,7 @@ from vllm.v1.worker.cpu_worker import CPUWorker
 import anabranch
 from anabranch import extension
 
-from . import linear
+from . import linear, settings
 
 _log = logging.getLogger("vllm.anabranch")
 
@@ -22,7 +22,8 @@ class AnabranchWorker(CPUWorker):
 
     def load_model(self, *arguments: Any, **named: Any) -> None:
         super().load_model(*arguments, **named)
-        self._move_weights()
+        if settings.moves_weights():
+            self._move_weights()
 
     def determine_available_memory(self) -> int:
         # vLLM compiles here, and then measures what is left for the cache.

@@ -58,6 +58,12 @@ def set_environment() -> None:
     os.environ.setdefault("ANABRANCH_CACHE_HOME", str(Path(root) / "anabranch"))
 
 
+def moves_weights() -> bool:
+    """Whether weights that programs pack move out of memory: unless
+    ANABRANCH_VLLM_MOVE_WEIGHTS is "0"."""
+    return os.environ.get("ANABRANCH_VLLM_MOVE_WEIGHTS") != "0"
+
+
 def _use_strings() -> None:
     """Follows VLLM_USE_LAYERNAME=0 where vLLM has read the variable already, and no
     layer yet."""

@@ -167,6 +167,12 @@ def test_weights_stay_where_no_file_can_be_written(worker, caplog, monkeypatch) 
     assert "weights stay in memory" in caplog.text
 
 
+def test_weights_stay_where_the_user_says_so(worker, monkeypatch) -> None:
+    monkeypatch.setenv("ANABRANCH_VLLM_MOVE_WEIGHTS", "0")
+    worker.load_model()
+    assert not is_in_a_file(worker.model.weight)
+
+
 def test_the_collector_rests_while_vllm_compiles(worker) -> None:
     assert not worker.determine_available_memory()
     assert not worker.compile_or_warm_up_model()
