@@ -86,7 +86,7 @@ EMBED: dict[str, tuple[str, dict[str, Any]]] = {
 # has had it starts no other engine.
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "chunked_prefill": ("llama", {"max_num_batched_tokens": 16}),
-    "prefix_cache": ("llama", {"enable_prefix_caching": True, "block_size": 16}),
+    "prefix_cache": ("llama", {"enable_prefix_caching": True, "block_size": 32}),
     "tensor_parallel": ("llama", {"tensor_parallel_size": 2}),
     "pipeline_parallel": ("llama", {"pipeline_parallel_size": 2}),
     "n_gram": (
