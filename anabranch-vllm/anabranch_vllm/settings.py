@@ -46,6 +46,13 @@ def apply(compilation: Compilation) -> None:
     compilation.backend = BACKEND
 
 
+def leave_to_vllm(compilation: Compilation) -> None:
+    """Leaves the model to vLLM's default compiler. A model for which the user names our
+    backend is not compiled."""
+    if compilation.mode == Mode.TRACE_ONCE:
+        compilation.mode = type(compilation.mode)(Mode.NONE)  # type: ignore[call-arg]
+
+
 def set_environment() -> None:
     """Sets the defaults of this process and of the workers that it starts.
 

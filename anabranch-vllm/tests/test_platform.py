@@ -79,9 +79,12 @@ def platform(stand_ins):
     return importlib.import_module("anabranch_vllm.cpu_platform").AnabranchPlatform
 
 
-def checked(platform, mode, backend, lora=None, worker="auto") -> SimpleNamespace:
+def checked(
+    platform, mode, backend, lora=None, worker="auto", latent=False
+) -> SimpleNamespace:
     """The configuration after the platform's hook."""
     config = SimpleNamespace(
+        model_config=SimpleNamespace(use_mla=latent),
         compilation_config=SimpleNamespace(mode=mode, backend=backend),
         parallel_config=SimpleNamespace(worker_cls=worker),
         lora_config=lora,
@@ -114,6 +117,23 @@ def test_what_the_cpu_platform_does_not_compile_stays_so(platform) -> None:
 )
 def test_another_choice_is_kept(platform, mode, backend) -> None:
     assert settled(platform, mode, backend) == (mode, backend)
+
+
+@pytest.mark.parametrize(
+    ("mode", "backend", "wanted"),
+    [
+        (settings.Mode.VLLM, "inductor", (settings.Mode.TRACE_ONCE, "inductor")),
+        (settings.Mode.TRACE_ONCE, "anabranch", (settings.Mode.NONE, "anabranch")),
+    ],
+)
+def test_latent_attention_is_left_to_vllm(
+    platform, mode, backend, wanted, caplog
+) -> None:
+    config = checked(platform, mode, backend, latent=True)
+    compilation = config.compilation_config
+    assert (compilation.mode, compilation.backend) == wanted
+    assert config.parallel_config.worker_cls == "vLLM's"
+    assert "no model with latent attention" in caplog.text
 
 
 @pytest.mark.parametrize(

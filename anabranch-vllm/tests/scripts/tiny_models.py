@@ -78,6 +78,8 @@ GENERATE: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "deepseek_v3": ("deepseek_v3", _COMMON | _EXPERTS | _LATENT),
 }
+# Models that Anabranch leaves to vLLM.
+LEFT_TO_VLLM = ("deepseek_v3",)
 EMBED: dict[str, tuple[str, dict[str, Any]]] = {
     "bert": ("bert", _COMMON),
     "qwen3_embedding": ("qwen3", _GROUPED),
