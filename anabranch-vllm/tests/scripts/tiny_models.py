@@ -90,7 +90,6 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "chunked_prefill": ("llama", {"max_num_batched_tokens": 16}),
     "prefix_cache": ("llama", {"enable_prefix_caching": True, "block_size": 32}),
     "tensor_parallel": ("llama", {"tensor_parallel_size": 2}),
-    "pipeline_parallel": ("llama", {"pipeline_parallel_size": 2}),
     "n_gram": (
         "llama",
         {
