@@ -12,6 +12,7 @@ from written import ROOT, keep
 PAGE = ROOT / "docs" / "operators.md"
 WHOLE = ROOT / "python" / "anabranch" / "capture" / "whole_operators.py"
 ALL = "bool u8 i8 i16 i32 i64 f16 bf16 f32 f64"
+SMALL = " f8e4m3fn f8e5m2 f8e4m3fnuz f8e5m2fnuz"
 
 
 def table() -> list[dict]:
@@ -26,14 +27,14 @@ def page(rows: list[dict]) -> str:
         "",
         f"Which operators does Anabranch compile? These {len(rows)}, for these dtypes. PyTorch",
         "runs all others; the report counts and names them. `scripts/operators.py` writes this",
-        "page from the operator table (`anabranch ops`).",
+        "page from the operator table (`anabranch ops`). f8 are the four floats of eight bits with",
+        "a mantissa.",
         "",
         "| operator | family | dtypes |",
         "|---|---|---|",
     ]
     for row in sorted(rows, key=lambda row: (row["family"], row["op"])):
-        dtypes = " ".join(row["dtypes"])
-        dtypes = "all" if dtypes == ALL else dtypes
+        dtypes = " ".join(row["dtypes"]).replace(ALL, "all").replace(SMALL, ", f8")
         lines.append(f"| `{row['op']}` | {row['family']} | {dtypes} |")
     return "\n".join(lines) + "\n"
 

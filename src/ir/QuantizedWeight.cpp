@@ -20,11 +20,36 @@ int64_t QuantizedWeight::panels(int64_t columns) {
   return (columns + panelColumns - 1) / panelColumns;
 }
 
+QuantizedWeight::Code QuantizedWeight::codeOf(Type type) {
+  return type.isFloat8E4M3FN()     ? Code::E4M3FN
+         : type.isFloat8E5M2()     ? Code::E5M2
+         : type.isFloat8E4M3FNUZ() ? Code::E4M3FNUZ
+         : type.isFloat8E5M2FNUZ() ? Code::E5M2FNUZ
+                                   : Code::Integer;
+}
+
+FloatType QuantizedWeight::floatType(MLIRContext *context) const {
+  switch (code) {
+  case Code::Integer:
+    return {};
+  case Code::E4M3FN:
+    return Float8E4M3FNType::get(context);
+  case Code::E5M2:
+    return Float8E5M2Type::get(context);
+  case Code::E4M3FNUZ:
+    return Float8E4M3FNUZType::get(context);
+  case Code::E5M2FNUZ:
+    return Float8E5M2FNUZType::get(context);
+  }
+  llvm_unreachable("no other codes");
+}
+
 void setQuantizedWeight(Operation *op, const QuantizedWeight &weight) {
   op->setAttr(attributeName,
               DenseI64ArrayAttr::get(op->getContext(),
                                      {weight.bits, weight.group, weight.center,
-                                      static_cast<int64_t>(weight.left)}));
+                                      static_cast<int64_t>(weight.left),
+                                      static_cast<int64_t>(weight.code)}));
 }
 
 std::optional<QuantizedWeight> quantizedWeightOf(Operation *op) {
@@ -34,7 +59,8 @@ std::optional<QuantizedWeight> quantizedWeightOf(Operation *op) {
   if (!numbers)
     return std::nullopt;
   return QuantizedWeight{numbers[0], numbers[1], numbers[2],
-                         static_cast<QuantizedWeight::Left>(numbers[3])};
+                         static_cast<QuantizedWeight::Left>(numbers[3]),
+                         static_cast<QuantizedWeight::Code>(numbers[4])};
 }
 
 } // namespace ir

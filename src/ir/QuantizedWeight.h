@@ -12,7 +12,10 @@
 //           are the depths 8 * i + 0..3 of a column, the high ones 8 * i + 4..7
 //   8 bits: [ceil(N / 64)][K' / 4][64][4] bytes, the depths 4 * i + 0..3
 //
-// where K' is K rounded up to a multiple of 16. Scale and offset are
+// A weight of floats of eight bits has their codes in the place of q, and their
+// values in the place of q - center. Its layout is that of 8 bits.
+//
+// K' is K rounded up to a multiple of 16. Scale and offset are
 // [ceil(N / 64)][ceil(K / group)][64], f32, or f16 and bf16 where the model has
 // them so. A weight whose zero points are one number has no offset. Elements
 // beyond N and K repeat the last one.
@@ -20,6 +23,7 @@
 #ifndef ANABRANCH_IR_QUANTIZEDWEIGHT_H
 #define ANABRANCH_IR_QUANTIZEDWEIGHT_H
 
+#include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Operation.h"
 
 #include <cstdint>
@@ -39,6 +43,14 @@ struct QuantizedWeight {
     Bytes,   ///< bytes: its elements are whole numbers from -128 to 127
   };
   Left left = Left::Exact;
+  /// What a code stands for.
+  enum class Code : int64_t { Integer, E4M3FN, E5M2, E4M3FNUZ, E5M2FNUZ };
+  Code code = Code::Integer;
+
+  /// The code of an element type; Integer if it is no float of eight bits.
+  static Code codeOf(mlir::Type type);
+  /// The type of a code that is a float; null for integers.
+  mlir::FloatType floatType(mlir::MLIRContext *context) const;
 
   static constexpr int64_t panelColumns = 64;
   static constexpr int64_t depthMultiple = 16;

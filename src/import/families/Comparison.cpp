@@ -197,13 +197,13 @@ static Lowered nanToNum(ir::AtenOp op, LoweringBuilder &b) {
 
 static void registerSelection(OpTable &table) {
   LoweringFn where = choose({"condition", "self", "other"}, 1, 2, 0);
-  table.add("where.self", where, "B(3, 5), T(5), T(3, 1)");
-  table.add("where.ScalarSelf", where, "B(3, 5), 1, T(3, 1)");
-  table.add("where.ScalarOther", where, "B(3, 5), T(5), 1");
+  table.add("where.self", where, "B(3, 5), T(5), T(3, 1)", Movable);
+  table.add("where.ScalarSelf", where, "B(3, 5), 1, T(3, 1)", Movable);
+  table.add("where.ScalarOther", where, "B(3, 5), T(5), 1", Movable);
   table.add("where.Scalar", where, "B(3, 5), 1.5, 2.5");
   LoweringFn masked = choose({"self", "mask", "value"}, 2, 0, 1);
-  table.add("masked_fill.Scalar", masked, "T(3, 5), B(3, 1), 1");
-  table.add("masked_fill.Tensor", masked, "T(3, 5), B(3, 1), T()");
+  table.add("masked_fill.Scalar", masked, "T(3, 5), B(3, 1), 1", Movable);
+  table.add("masked_fill.Tensor", masked, "T(3, 5), B(3, 1), T()", Movable);
   table.add("heaviside",
             pointwise({"self", "values"},
                       [](Elements x) {

@@ -39,24 +39,24 @@ static LoweringFn filled(StringRef argument) {
 }
 
 static void registerConstants(OpTable &table) {
-  table.add("full", filled("fill_value"), "[3, 5], 2, dtype=dtype");
-  table.add("full_like", filled("fill_value"), "T(3, 5), 2");
-  table.add("new_full", filled("fill_value"), "T(3), [3, 5], 2");
-  table.add("fill.Scalar", filled("value"), "T(3, 5), 2");
-  table.add("fill.Tensor", filled("value"), "T(3, 5), T()");
-  table.add("scalar_tensor", filled("s"), "2, dtype=dtype");
-  table.add("prims::scalar_tensor", filled("s"));
-  table.add("zeros", constant(0), "[3, 5], dtype=dtype");
-  table.add("zeros_like", constant(0), "T(3, 5)");
-  table.add("new_zeros", constant(0), "T(3), [3, 5]");
-  table.add("ones", constant(1), "[3, 5], dtype=dtype");
-  table.add("ones_like", constant(1), "T(3, 5)");
-  table.add("new_ones", constant(1), "T(3), [3, 5]");
+  table.add("full", filled("fill_value"), "[3, 5], 2, dtype=dtype", Movable);
+  table.add("full_like", filled("fill_value"), "T(3, 5), 2", Movable);
+  table.add("new_full", filled("fill_value"), "T(3), [3, 5], 2", Movable);
+  table.add("fill.Scalar", filled("value"), "T(3, 5), 2", Movable);
+  table.add("fill.Tensor", filled("value"), "T(3, 5), T()", Movable);
+  table.add("scalar_tensor", filled("s"), "2, dtype=dtype", Movable);
+  table.add("prims::scalar_tensor", filled("s"), "", Movable);
+  table.add("zeros", constant(0), "[3, 5], dtype=dtype", Movable);
+  table.add("zeros_like", constant(0), "T(3, 5)", Movable);
+  table.add("new_zeros", constant(0), "T(3), [3, 5]", Movable);
+  table.add("ones", constant(1), "[3, 5], dtype=dtype", Movable);
+  table.add("ones_like", constant(1), "T(3, 5)", Movable);
+  table.add("new_ones", constant(1), "T(3), [3, 5]", Movable);
   // PyTorch leaves these tensors undefined. Here they are zero.
   for (const char *name :
        {"empty.memory_format", "empty_like", "new_empty", "empty_strided",
         "new_empty_strided", "empty_permuted"})
-    table.add(name, constant(0));
+    table.add(name, constant(0), "", Movable);
 }
 
 //===----------------------------------------------------------------------===//
@@ -135,6 +135,7 @@ static Lowered lowerSame(ir::AtenOp op, LoweringBuilder &b) {
 }
 
 static void registerCopies(OpTable &table) {
+  table.family("creation", Movable);
   table.add("_to_copy", copied("self"),
             "T(3, 5), dtype=torch.float32; T(3, 5), dtype=torch.int64");
   table.add("to.dtype", copied("self"));

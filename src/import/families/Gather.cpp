@@ -173,7 +173,7 @@ static Lowered lowerAsStrided(ir::AtenOp op, LoweringBuilder &b) {
 }
 
 void anabranch::importer::registerGather(OpTable &table) {
-  table.family("index");
+  table.family("index", Movable);
   table.add("gather", lowerGather, "T(3, 4), 1, I(4, 3, 2)");
   table.add("index_select", lowerIndexSelect, "T(3, 4), 1, I(4, 5)");
   table.add("embedding", lowerEmbedding, "T(9, 4), I(9, 2, 3)");

@@ -50,6 +50,8 @@ static Lowered lowerIndexPut(ir::AtenOp op, LoweringBuilder &b) {
   SmallVector<Operand> indices = b.operandList("indices");
   if (values.dtype != self.dtype)
     return b.refuse("values of another dtype");
+  if (accumulate && self.dtype.isSmallFloat())
+    return b.refuse("sums of floats of eight bits");
   if (!accumulate && indices.size() == 1 && indices[0].dtype.isBool() &&
       values.rank() == 0)
     return lowered(putMasked(op, b, self, indices[0], values));
@@ -209,16 +211,17 @@ void anabranch::importer::registerIndexPut(OpTable &table) {
   table.family("scatter");
   StringRef puts = "T(3, 4, 5), [None, I(4, 6)], T(3, 6, 5);"
                    "T(3, 4), [I(3, 2)], T(4), True; T(3, 4), [B(3, 4)], T()";
-  table.add("index_put", lowerIndexPut, puts);
-  table.add("_unsafe_index_put", lowerIndexPut);
+  table.add("index_put", lowerIndexPut, puts, Movable);
+  table.add("_unsafe_index_put", lowerIndexPut, "", Movable);
   // PyTorch's decompositions of these wrap other negative positions than the
   // operators do.
   table.addWhole("index_add", lowerIndexAdd, "T(3, 4), 1, I(4, 6), T(3, 6)");
-  table.addWhole("index_copy", lowerIndexCopy, "T(3, 4), 1, I(4, 2), T(3, 2)");
+  table.addWhole("index_copy", lowerIndexCopy, "T(3, 4), 1, I(4, 2), T(3, 2)",
+                 Movable);
   table.addWhole("index_fill.int_Scalar", lowerIndexFill,
-                 "T(3, 4), 1, I(4, 2), 3");
+                 "T(3, 4), 1, I(4, 2), 3", Movable);
   table.addWhole("index_fill.int_Tensor", lowerIndexFill,
-                 "T(3, 4), 1, I(4, 2), T()");
+                 "T(3, 4), 1, I(4, 2), T()", Movable);
   table.add("embedding_dense_backward", lowerEmbeddingBackward,
             "T(2, 3, 4), I(9, 2, 3), 9, -1, False", Floats | I32 | I64);
 }

@@ -171,7 +171,7 @@ static Lowered lowerReplicationPad(ir::AtenOp op, LoweringBuilder &b) {
 }
 
 void anabranch::importer::registerJoins(OpTable &table) {
-  table.family("view");
+  table.family("view", Movable);
   table.add("cat", lowerCat,
             "[T(2, 3), T(4, 3)], 0; [T(2, 3), T(2, 1), T(2, 5)], -1");
   table.add("stack", lowerStack, "[T(2, 3), T(2, 3)], 1");

@@ -119,8 +119,10 @@ static Lowered lowerScatterReduce(ir::AtenOp op, LoweringBuilder &b) {
 
 void anabranch::importer::registerScatter(OpTable &table) {
   table.family("scatter");
-  table.add("scatter.src", lowerScatterSrc, "T(3, 4), 1, I(4, 3, 1), T(3, 2)");
-  table.add("scatter.value", lowerScatterValue, "T(3, 4), 0, I(3, 2, 4), 2");
+  table.add("scatter.src", lowerScatterSrc, "T(3, 4), 1, I(4, 3, 1), T(3, 2)",
+            Movable);
+  table.add("scatter.value", lowerScatterValue, "T(3, 4), 0, I(3, 2, 4), 2",
+            Movable);
   table.add("scatter_add", lowerScatterAdd, "T(3, 4), 1, I(4, 3, 6), T(3, 6)");
   table.add("scatter_reduce.two", lowerScatterReduce,
             "T(3, 4), 1, I(4, 3, 6), T(3, 6), 'sum';"

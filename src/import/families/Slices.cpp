@@ -278,7 +278,7 @@ static Lowered lowerRoll(ir::AtenOp op, LoweringBuilder &b) {
 }
 
 void anabranch::importer::registerSlices(OpTable &table) {
-  table.family("view");
+  table.family("view", Movable);
   table.add("slice.Tensor", lowerSlice,
             "T(6, 8), 1, 2, 7, 2; T(6), 0, -3; T(4, 5), 1, 1, -1");
   table.add("select.int", lowerSelect, "T(3, 4, 5), 1, -1");

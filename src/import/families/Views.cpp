@@ -107,7 +107,7 @@ static Lowered lowerBitcast(ir::AtenOp op, LoweringBuilder &b) {
 }
 
 void anabranch::importer::registerViews(OpTable &table) {
-  table.family("view");
+  table.family("view", Movable);
   table.add("view", lowerReshape, "T(4, 6), [3, 8]; T(4, 6), [2, 2, -1]");
   table.add("_unsafe_view", lowerReshape, "T(4, 6), [24]");
   table.add("reshape", lowerReshape);

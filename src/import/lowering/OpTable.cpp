@@ -51,8 +51,8 @@ void OpTable::add(llvm::StringRef name, LoweringFn lower,
   bool isNew = index.try_emplace(name, table.size()).second;
   assert(isNew && "two rows for one operator");
   (void)isNew;
-  table.push_back(
-      {name.str(), current, std::move(lower), dtypes, samples.str()});
+  table.push_back({name.str(), current, std::move(lower),
+                   dtypes == ofFamily ? usual : dtypes, samples.str()});
 }
 
 void OpTable::addWhole(llvm::StringRef name, LoweringFn lower,
@@ -63,9 +63,22 @@ void OpTable::addWhole(llvm::StringRef name, LoweringFn lower,
 
 static llvm::json::Array namesOf(DTypeSet dtypes) {
   static constexpr std::pair<DTypeSet, const char *> all[] = {
-      {Bool, "bool"}, {U8, "u8"},   {I8, "i8"},   {I16, "i16"},
-      {I32, "i32"},   {I64, "i64"}, {F16, "f16"}, {BF16, "bf16"},
-      {F32, "f32"},   {F64, "f64"}, {C64, "c64"}, {C128, "c128"},
+      {Bool, "bool"},
+      {U8, "u8"},
+      {I8, "i8"},
+      {I16, "i16"},
+      {I32, "i32"},
+      {I64, "i64"},
+      {F16, "f16"},
+      {BF16, "bf16"},
+      {F32, "f32"},
+      {F64, "f64"},
+      {C64, "c64"},
+      {C128, "c128"},
+      {F8E4M3FN, "f8e4m3fn"},
+      {F8E5M2, "f8e5m2"},
+      {F8E4M3FNUZ, "f8e4m3fnuz"},
+      {F8E5M2FNUZ, "f8e5m2fnuz"},
   };
   llvm::json::Array names;
   for (auto [dtype, name] : all)

@@ -44,18 +44,25 @@ public:
   /// The rows in the order of registration.
   const std::vector<OpRow> &rows() const { return table; }
 
-  /// Sets the family of the rows that follow.
-  void family(llvm::StringRef name) { current = name; }
+  /// Sets the family of the rows that follow, and the dtypes of those that name
+  /// none.
+  void family(llvm::StringRef name, DTypeSet dtypes = AllDTypes) {
+    current = name;
+    usual = dtypes;
+  }
+  /// The dtypes of the family.
+  static constexpr DTypeSet ofFamily = 0;
   void add(llvm::StringRef name, LoweringFn lower, llvm::StringRef samples = "",
-           DTypeSet dtypes = AllDTypes);
+           DTypeSet dtypes = ofFamily);
   /// Adds an operator that stays whole (OpRow::isKeptWhole).
   void addWhole(llvm::StringRef name, LoweringFn lower,
-                llvm::StringRef samples = "", DTypeSet dtypes = AllDTypes);
+                llvm::StringRef samples = "", DTypeSet dtypes = ofFamily);
 
 private:
   std::vector<OpRow> table;
   llvm::StringMap<size_t> index;
   llvm::StringRef current;
+  DTypeSet usual = AllDTypes;
 };
 
 /// The table as a JSON list of objects with `op`, `family`, `dtypes`, `samples`

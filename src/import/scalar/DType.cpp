@@ -15,10 +15,11 @@ bool DType::isBool() const { return type.isSignlessInteger(1); }
 bool DType::isInt() const { return isa<IntegerType>(type) && !isBool(); }
 bool DType::isByte() const { return isInt() && width() == 8; }
 bool DType::isFloat() const { return isa<FloatType>(type); }
+bool DType::isSmallFloat() const { return isFloat() && width() == 8; }
 unsigned DType::width() const { return type.getIntOrFloatBitWidth(); }
 
 DType DType::math() const {
-  if (type.isF16() || type.isBF16())
+  if (type.isF16() || type.isBF16() || isSmallFloat())
     return f32(type.getContext());
   return *this;
 }
@@ -32,8 +33,19 @@ DType DType::integer(MLIRContext *context, unsigned width) {
 DType DType::f32(MLIRContext *context) { return {Float32Type::get(context)}; }
 DType DType::f64(MLIRContext *context) { return {Float64Type::get(context)}; }
 
+/// The same for a float of eight bits.
+static DTypeSet setOfSmallFloat(Type type) {
+  return type.isFloat8E4M3FN()     ? F8E4M3FN
+         : type.isFloat8E5M2()     ? F8E5M2
+         : type.isFloat8E4M3FNUZ() ? F8E4M3FNUZ
+         : type.isFloat8E5M2FNUZ() ? F8E5M2FNUZ
+                                   : 0;
+}
+
 DTypeSet setOf(DType dtype) {
   Type type = dtype.type;
+  if (dtype.isSmallFloat())
+    return setOfSmallFloat(type);
   if (type.isF16())
     return F16;
   if (type.isBF16())
@@ -90,6 +102,14 @@ llvm::StringRef nameOf(DType dtype) {
     return "c64";
   case C128:
     return "c128";
+  case F8E4M3FN:
+    return "f8e4m3fn";
+  case F8E5M2:
+    return "f8e5m2";
+  case F8E4M3FNUZ:
+    return "f8e4m3fnuz";
+  case F8E5M2FNUZ:
+    return "f8e5m2fnuz";
   default:
     return "?";
   }

@@ -25,9 +25,11 @@ struct DType {
   /// An integer of eight bits.
   bool isByte() const;
   bool isFloat() const;
+  /// A float of eight bits. It is stored and converted, and not computed with.
+  bool isSmallFloat() const;
   unsigned width() const;
-  /// The dtype in which PyTorch computes: f32 for f16 and bf16, else the dtype
-  /// itself.
+  /// The dtype in which PyTorch computes: f32 for floats of eight and 16 bits,
+  /// else the dtype itself.
   DType math() const;
 
   static DType boolean(mlir::MLIRContext *context);
@@ -58,13 +60,20 @@ enum : DTypeSet {
   Floats = F16 | BF16 | F32 | F64,
   Numbers = Ints | Floats,
   AllDTypes = Bool | Numbers,
+  /// For operators that move and convert elements.
+  F8E4M3FN = F64 << 3,
+  F8E5M2 = F64 << 4,
+  F8E4M3FNUZ = F64 << 5,
+  F8E5M2FNUZ = F64 << 6,
+  SmallFloats = F8E4M3FN | F8E5M2 | F8E4M3FNUZ | F8E5M2FNUZ,
+  Movable = AllDTypes | SmallFloats,
   /// For operators that take complex numbers as pairs of real ones.
   C64 = F64 << 1,
   C128 = F64 << 2,
 };
 
 /// The one-element set of this dtype. Empty for a dtype that no lowering takes
-/// (f8, complex32, wide unsigned integers).
+/// (complex32, wide unsigned integers).
 DTypeSet setOf(DType dtype);
 
 /// The name in the graph description ("f32", "u8", "bool"), or "?".

@@ -53,12 +53,13 @@ Num s::constant(Body &body, DType dtype, int64_t number) {
   return {&body, value, dtype};
 }
 
-/// Converts between floats. f64 becomes a 16-bit type through f32, as in
-/// PyTorch.
+/// Converts between floats. A float of eight or 16 bits comes from and becomes
+/// another one through f32, as in PyTorch.
 static Num castFloat(Num x, DType to) {
   Body &body = *x.body;
-  bool narrow = to.width() == 16;
-  if (narrow && x.dtype.width() != 32)
+  bool narrow = to.width() <= 16;
+  if ((narrow && x.dtype.width() != 32) ||
+      (x.dtype.isSmallFloat() && to.width() != 32))
     x = s::cast(x, DType::f32(to.type.getContext()));
   Value value = to.width() > x.dtype.width()
                     ? body.create<arith::ExtFOp>(to.type, x.value)
@@ -104,6 +105,8 @@ static Num castInt(Num x, DType to) {
 Num s::cast(Num x, DType to) {
   if (x.dtype.type == to.type)
     return {x.body, x.value, to};
+  if (to.isBool() && x.dtype.isSmallFloat())
+    return s::cast(s::cast(x, x.dtype.math()), to);
   if (to.isBool())
     return x != x.constant(0);
   if (x.dtype.isFloat())

@@ -33,14 +33,20 @@ Value addBytes(LaneBuilder &lanes, Value pointer, Value bytes) {
       pointer, ArrayRef<LLVM::GEPArg>{lanes.toI64(bytes)});
 }
 
-/// The type that LLVM loads: bytes for bool, integers for bf16. So LLVM never
-/// selects an instruction on bf16 itself.
+/// Whether memory has integers of an element's bits: LLVM has no floats of
+/// eight bits, and must never select an instruction on bf16 itself.
+static bool isReadAsBits(Type element) {
+  return element.isBF16() ||
+         (isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8);
+}
+
+/// The type that LLVM loads, which is bytes for bool.
 static Type memoryType(Type element) {
   MLIRContext *context = element.getContext();
   if (element.isInteger(1))
     return IntegerType::get(context, 8);
-  if (element.isBF16())
-    return IntegerType::get(context, 16);
+  if (isReadAsBits(element))
+    return IntegerType::get(context, element.getIntOrFloatBitWidth());
   if (element.isIndex())
     return IntegerType::get(context, 64);
   return element;
@@ -86,7 +92,7 @@ Value fromMemory(LaneBuilder &lanes, Value loaded, Type element) {
   if (element.isInteger(1))
     return lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne, loaded,
                                      splat(lanes, loaded.getType(), 0));
-  if (element.isBF16())
+  if (isReadAsBits(element))
     return lanes.make<arith::BitcastOp>(type, loaded);
   if (element.isIndex())
     return lanes.make<arith::IndexCastOp>(type, loaded);
@@ -97,7 +103,7 @@ static Value toMemory(LaneBuilder &lanes, Value value, Type element) {
   Type type = sameShape(value.getType(), memoryType(element));
   if (element.isInteger(1))
     return lanes.make<arith::ExtUIOp>(type, value);
-  if (element.isBF16())
+  if (isReadAsBits(element))
     return castBits(lanes, value, memoryType(element));
   if (element.isIndex())
     return lanes.make<arith::IndexCastOp>(type, value);

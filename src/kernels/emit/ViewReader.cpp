@@ -208,7 +208,11 @@ static Value constantData(ElementSource &elements, Operation *op,
     stored = b.getI64Type();
   else if (element.isInteger(1))
     stored = b.getI8Type();
-  if (stored != element) {
+  else if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8) {
+    stored = b.getI8Type();
+    values = values.bitcast(stored);
+  }
+  if (stored != values.getElementType()) {
     SmallVector<Attribute> attrs;
     for (const APInt &value : values.getValues<APInt>())
       attrs.push_back(b.getIntegerAttr(stored, value.getZExtValue()));

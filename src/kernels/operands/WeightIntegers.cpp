@@ -54,6 +54,18 @@ int64_t WeightIntegers::shiftOf(int64_t depth) const {
   return depth % 4 * 8 + (isNibble ? depth / 4 * 4 : 0);
 }
 
+/// The float whose bits are the low byte of a word.
+Value WeightIntegers::floatOfCode(Value word, Type small) {
+  auto shaped = [&](Type element) -> Type {
+    return cast<VectorType>(word.getType()).clone(element);
+  };
+  Value byte =
+      lanes.make<arith::TruncIOp>(shaped(lanes.builder.getI8Type()), word);
+  return lanes.make<arith::ExtFOp>(
+      Type(floats.vectorType()),
+      lanes.make<arith::BitcastOp>(shaped(small), byte));
+}
+
 /// An integer below 2^23, put into the fraction of the float 2^23, makes the
 /// float of their sum.
 Value WeightIntegers::number(Value bytes, int64_t depth) {
@@ -62,6 +74,8 @@ Value WeightIntegers::number(Value bytes, int64_t depth) {
   int64_t mask = (1 << weight.layout.bits) - 1, shift = shiftOf(depth);
   Value integer =
       shift ? lanes.make<arith::ShRUIOp>(bytes, splatBits(shift)) : bytes;
+  if (Type small = weight.layout.floatType(lanes.builder.getContext()))
+    return floatOfCode(integer, small);
   integer = lanes.make<arith::AndIOp>(integer, splatBits(mask));
   integer = lanes.make<arith::OrIOp>(integer, splatBits(magicBits));
   auto subtrahend = static_cast<float>(magic + double(weight.layout.center));

@@ -26,7 +26,8 @@ public:
   /// bytes far ahead.
   mlir::Value load(mlir::Value step, mlir::Value column);
 
-  /// The integers minus the center, as f32, of a depth within these bytes.
+  /// The integers minus the center, or the floats, as f32, of a depth within
+  /// these bytes.
   mlir::Value number(mlir::Value bytes, int64_t depth);
 
   /// The same of a depth within the bytes of two steps, as words of bf16, which
@@ -46,6 +47,7 @@ private:
   TypedMemory words, floats;
 
   int64_t shiftOf(int64_t depth) const;
+  mlir::Value floatOfCode(mlir::Value word, mlir::Type small);
   mlir::Value splatBits(int64_t bits);
   mlir::Value nibblePairs(mlir::Value low, mlir::Value high, int64_t shift);
 };

@@ -144,6 +144,10 @@ struct Match {
     auto weight = QuantizedOperand::find(*contraction, why);
     if (!weight)
       return std::nullopt;
+    if (weight->layout.code != QuantizedWeight::Code::Integer) {
+      why = "the weight holds floats of eight bits";
+      return std::nullopt;
+    }
     if (!wantsQuantizedWeight(*contraction, target)) {
       why = "its sums are no f32, or there is a batch of them";
       return std::nullopt;

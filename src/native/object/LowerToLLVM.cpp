@@ -31,6 +31,7 @@
 #include "native/math/ExpandBytes.h"
 #include "native/math/ExpandExtrema.h"
 #include "native/math/ExpandF16.h"
+#include "native/math/ExpandF8.h"
 #include "native/math/ExpandMath.h"
 
 using namespace mlir;
@@ -65,6 +66,7 @@ LogicalResult lowerToLLVM(ModuleOp module, const TargetInfo &target) {
   expandRounding(module);
   if (failed(expandMath(module, target)))
     return failure();
+  expandF8(module, target);
   expandBF16(module, target);
   expandF16(module, target);
   expandExtrema(module);

@@ -140,10 +140,13 @@ private:
         .getResult(0);
   }
 
-  /// The integer minus the lowest of its range, as i8.
+  /// The integer minus the lowest of its range, or the bits of the float, as
+  /// i8.
   Value integer(Value column, Value depth) {
     Value value = formula.integer.extract(b, loc, clamped(column, columns),
                                           clamped(depth, depths));
+    if (formula.isSmallFloat())
+      return b.create<arith::BitcastOp>(loc, b.getI8Type(), value);
     // A frozen argument may change after its range was seen, so initialize
     // checks it.
     if (rangeOfArgument(formula.integer.tensor))
@@ -176,7 +179,7 @@ private:
         b.getI32IntegerAttr(ANABRANCH_KERNEL_WEIGHT_OUT_OF_RANGE));
   }
 
-  /// The integer of the weight minus the center, as f32.
+  /// The integer of the weight minus the center, or the float, as f32.
   Value unpack(Value packed, Value column, Value depth) {
     int64_t width = QuantizedWeight::panelColumns;
     Value byte = b.create<tensor::ExtractOp>(
@@ -184,6 +187,10 @@ private:
         ValueRange{quotient(column, width),
                    quotient(depth, layout.stepDepths()),
                    remainder(column, width), remainder(depth, 4)});
+    if (Type small = layout.floatType(b.getContext()))
+      return b.create<arith::ExtFOp>(
+          loc, b.getF32Type(),
+          Value(b.create<arith::BitcastOp>(loc, small, byte)));
     Value word = b.create<arith::ExtUIOp>(loc, b.getI32Type(), byte);
     if (layout.bits == 4) {
       Value isHigh = remainder(quotient(depth, 4), 2);
@@ -291,7 +298,8 @@ private:
     auto layout = layoutOf(*formula, depths, why);
     if (!layout)
       return Value();
-    layout->left = left;
+    layout->left =
+        formula->isSmallFloat() ? QuantizedWeight::Left::Exact : left;
     b.setInsertionPoint(op);
     WeightPacker packer(b, op.getLoc(), *formula, *layout, columns, depths);
     Value integers = packer.integers();
@@ -320,8 +328,15 @@ private:
     QuantizedWeight layout;
     layout.bits = count > 16 ? 8 : 4;
     layout.group = formula.group;
+    layout.code = QuantizedWeight::codeOf(
+        cast<RankedTensorType>(formula.integer.tensor.getType())
+            .getElementType());
     if (!formula.scale)
       formula.scale = constantFormula(1);
+    if (formula.isSmallFloat()) {
+      moveCenter(formula, formula.center);
+      return layout;
+    }
     double center = formula.center - static_cast<double>(formula.range.low);
     // An offset can correct any center. The middle of the range keeps sums
     // small.
@@ -338,12 +353,18 @@ private:
       return layout;
     }
     layout.center = middle;
+    moveCenter(formula, center - double(middle));
+    return layout;
+  }
+
+  /// Subtracts a number from the integers by way of the offset.
+  static void moveCenter(WeightFormula &formula, double center) {
+    if (center == 0)
+      return;
     using Kind = FormulaNode::Kind;
-    Formula moved = combine(Kind::Mul, formula.scale,
-                            constantFormula(double(middle) - center));
+    Formula moved = combine(Kind::Mul, formula.scale, constantFormula(-center));
     formula.offset =
         formula.offset ? combine(Kind::Add, formula.offset, moved) : moved;
-    return layout;
   }
 };
 

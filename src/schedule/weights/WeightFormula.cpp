@@ -4,6 +4,7 @@
 #include "schedule/weights/WeightFormula.h"
 
 #include "analysis/ReshapeIndex.h"
+#include "ir/QuantizedWeight.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -273,10 +274,20 @@ void collectElements(const FormulaNode &node,
       collectElements(*part, elements);
 }
 
-bool isInteger(const TensorElement &element) {
-  auto type = dyn_cast<IntegerType>(
-      cast<RankedTensorType>(element.tensor.getType()).getElementType());
-  return type && type.getWidth() >= 8 && type.getWidth() <= 32;
+Type elementType(const TensorElement &element) {
+  return cast<RankedTensorType>(element.tensor.getType()).getElementType();
+}
+
+bool isFloatOfEightBits(const TensorElement &element) {
+  return ir::QuantizedWeight::codeOf(elementType(element)) !=
+         ir::QuantizedWeight::Code::Integer;
+}
+
+/// Whether a weight's elements can be these.
+bool isFewBits(const TensorElement &element) {
+  auto type = dyn_cast<IntegerType>(elementType(element));
+  return isFloatOfEightBits(element) ||
+         (type && type.getWidth() >= 8 && type.getWidth() <= 32);
 }
 
 /// Rewrites a formula as one that is linear in `integer`.
@@ -405,7 +416,7 @@ const TensorElement *findInteger(ArrayRef<const TensorElement *> elements,
   const TensorElement *found = nullptr;
   for (const TensorElement *element : elements) {
     auto type = cast<RankedTensorType>(element->tensor.getType());
-    if (!isInteger(*element) || !type.hasStaticShape() ||
+    if (!isFewBits(*element) || !type.hasStaticShape() ||
         type.getNumElements() != count)
       continue;
     if (found)
@@ -416,6 +427,8 @@ const TensorElement *findInteger(ArrayRef<const TensorElement *> elements,
 }
 
 } // namespace
+
+bool WeightFormula::isSmallFloat() const { return isFloatOfEightBits(integer); }
 
 std::optional<WeightFormula>
 WeightFormula::find(Value operand, AffineMap map, int64_t columns,
@@ -446,7 +459,9 @@ WeightFormula::find(Value operand, AffineMap map, int64_t columns,
     return std::nullopt;
   }
   found->group = *group;
-  found->range = rangeOfElements(integer->tensor, integer->isUnsigned);
+  found->range = found->isSmallFloat()
+                     ? allIntegers(8, /*isUnsigned=*/true)
+                     : rangeOfElements(integer->tensor, integer->isUnsigned);
   return found;
 }
 

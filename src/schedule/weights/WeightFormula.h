@@ -6,6 +6,8 @@
 //
 //   (integer - center) * scale + offset
 //
+// Floats of eight bits can be in the place of the integers.
+//
 // Scale and offset are formulas of other frozen tensors, the same for all
 // depths of a group. The reader finds every order of operations that is linear
 // in the integer: (w - z) * s, w * s - z, (w - 8) * (s * t) / u. Operations
@@ -67,11 +69,14 @@ Formula combine(FormulaNode::Kind kind, Formula left, Formula right);
 
 struct WeightFormula {
   TensorElement integer;
-  IntegerRange range; ///< of the integers
+  IntegerRange range; ///< of the integers; all of 8 bits for codes of floats
   double center = 0;
   Formula scale;  ///< null: one
   Formula offset; ///< null: zero
   int64_t group = 0;
+
+  /// Whether the stored elements are floats of eight bits.
+  bool isSmallFloat() const;
 
   /// The formula of an operand [columns, depths] of a product, or none and the
   /// reason. `map` gives the operand's dimensions as functions of column and

@@ -22,6 +22,8 @@ DTYPES = {
     "bool": torch.bool,
     "c64": torch.complex64,
     "c128": torch.complex128,
+    "f8e4m3fn": torch.float8_e4m3fn,
+    "f8e5m2": torch.float8_e5m2,
 }
 TABLE = json.loads(_C.operator_table())
 

@@ -1,0 +1,173 @@
+//===- ExpandF8Test.cpp - floats of eight bits against APFloat ------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "support/native/KernelLibrary.h"
+
+#include "llvm/ADT/APFloat.h"
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+using namespace anabranch::native;
+
+namespace {
+
+constexpr int64_t lanes = 16;
+
+struct Format {
+  const char *name;
+  const llvm::fltSemantics &(*semantics)();
+};
+
+/// A kernel "convert": out[i] = `steps` of in[i] for sizes[0] elements.
+std::string kernelText(const std::string &from, const std::string &to,
+                       const std::string &steps) {
+  auto vector = [](const std::string &element) {
+    return "vector<" + std::to_string(lanes) + "x" + element + ">";
+  };
+  return "func.func @convert(%buffers: !llvm.ptr, %sizes: !llvm.ptr,\n"
+         "                   %scratch: !llvm.ptr, %tile: i64) -> i32 {\n"
+         "  %p1 = llvm.getelementptr %buffers[1] : (!llvm.ptr) -> !llvm.ptr, "
+         "!llvm.ptr\n"
+         "  %in = llvm.load %buffers : !llvm.ptr -> !llvm.ptr\n"
+         "  %out = llvm.load %p1 : !llvm.ptr -> !llvm.ptr\n"
+         "  %size = llvm.load %sizes : !llvm.ptr -> i64\n"
+         "  %c0 = arith.constant 0 : i64\n"
+         "  %step = arith.constant " +
+         std::to_string(lanes) +
+         " : i64\n"
+         "  scf.for %i = %c0 to %size step %step : i64 {\n"
+         "    %a = llvm.getelementptr %in[%i] : (!llvm.ptr, i64) -> "
+         "!llvm.ptr, " +
+         from +
+         "\n    %b = llvm.getelementptr %out[%i] : (!llvm.ptr, i64) -> "
+         "!llvm.ptr, " +
+         to + "\n    %x = llvm.load %a {alignment = 1 : i64} : !llvm.ptr -> " +
+         vector(from) + "\n" + steps +
+         "    llvm.store %y, %b {alignment = 1 : i64} : " + vector(to) +
+         ", !llvm.ptr\n  }\n"
+         "  %ok = arith.constant 0 : i32\n"
+         "  return %ok : i32\n}\n";
+}
+
+using Case = std::tuple<const char *, Format>;
+
+class F8Test : public testing::TestWithParam<Case> {
+protected:
+  const llvm::fltSemantics &semantics() const {
+    return std::get<1>(GetParam()).semantics();
+  }
+  std::string vector() const {
+    return "vector<" + std::to_string(lanes) + "x" +
+           std::get<1>(GetParam()).name + ">";
+  }
+
+  /// Converts the numbers; none if this processor can't.
+  template <typename To, typename From>
+  std::vector<To> convert(const std::string &text, std::vector<From> numbers) {
+    auto target = llvm::cantFail(TargetInfo::get(std::get<0>(GetParam())));
+    auto library = llvm::cantFail(KernelLibrary::fromText(text, target));
+    if (!runs(target))
+      return {};
+    std::vector<To> results(numbers.size());
+    EXPECT_EQ(library.run("convert", {numbers.data(), results.data()},
+                          {int64_t(numbers.size())}),
+              0);
+    return results;
+  }
+
+  std::vector<uint8_t> narrow(const std::vector<float> &numbers) {
+    return convert<uint8_t>(
+        kernelText("f32", "i8",
+                   "    %s = arith.truncf %x : vector<16xf32> to " + vector() +
+                       "\n    %y = arith.bitcast %s : " + vector() +
+                       " to vector<16xi8>\n"),
+        numbers);
+  }
+
+  float value(uint8_t code) const {
+    return llvm::APFloat(semantics(), llvm::APInt(8, code)).convertToFloat();
+  }
+
+  /// The code of a number as LLVM rounds it; but PyTorch makes numbers that are
+  /// too large the largest E4M3FN.
+  uint8_t rounded(float number) const {
+    llvm::APFloat x(number);
+    bool loses = false;
+    x.convert(semantics(), llvm::APFloat::rmNearestTiesToEven, &loses);
+    auto code = static_cast<uint8_t>(x.bitcastToAPInt().getZExtValue());
+    bool saturates = &semantics() == &llvm::APFloat::Float8E4M3FN();
+    return saturates && x.isNaN() && !std::isnan(number) ? code - 1 : code;
+  }
+};
+
+bool isSame(float a, float b) {
+  return (std::isnan(a) && std::isnan(b)) || std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+TEST_P(F8Test, EveryCodeIsWidened) {
+  std::vector<uint8_t> all;
+  for (int code = 0; code < 256; ++code)
+    all.push_back(static_cast<uint8_t>(code));
+  auto floats = convert<float>(
+      kernelText("i8", "f32",
+                 "    %s = arith.bitcast %x : vector<16xi8> to " + vector() +
+                     "\n    %y = arith.extf %s : " + vector() +
+                     " to vector<16xf32>\n"),
+      all);
+  for (size_t code = 0; code < floats.size(); ++code)
+    EXPECT_TRUE(isSame(floats[code], value(static_cast<uint8_t>(code))))
+        << code << " is " << floats[code];
+}
+
+/// Numbers at and beside the middle of two neighbours, and random bits.
+TEST_P(F8Test, NumbersAreRoundedToTheNearest) {
+  std::vector<float> numbers = {0.0f, INFINITY, NAN, 1e30f, 1e-30f, 1e-42f};
+  for (int code = 0; code < 128; ++code) {
+    float low = value(static_cast<uint8_t>(code)),
+          high = value(static_cast<uint8_t>((code + 1) % 128));
+    float middle = low + (high - low) / 2;
+    for (float x : {low, middle, std::nextafter(middle, 0.0f),
+                    std::nextafter(middle, INFINITY)})
+      numbers.push_back(x);
+  }
+  std::mt19937 random(7);
+  for (int i = 0; i < 100000; ++i) {
+    uint32_t bits = random();
+    float x = 0;
+    std::memcpy(&x, &bits, sizeof x);
+    numbers.push_back(x);
+  }
+  for (size_t i = 0, count = numbers.size(); i < count; ++i)
+    numbers.push_back(-numbers[i]);
+  numbers.resize(numbers.size() / lanes * lanes);
+  std::vector<uint8_t> codes = narrow(numbers);
+  for (size_t i = 0; i < codes.size(); ++i) {
+    uint8_t expected = rounded(numbers[i]);
+    if (std::isnan(value(expected)))
+      EXPECT_TRUE(std::isnan(value(codes[i]))) << numbers[i];
+    else
+      ASSERT_EQ(codes[i], expected) << numbers[i];
+  }
+}
+
+const Format formats[] = {
+    {"f8E4M3FN", &llvm::APFloat::Float8E4M3FN},
+    {"f8E5M2", &llvm::APFloat::Float8E5M2},
+    {"f8E4M3FNUZ", &llvm::APFloat::Float8E4M3FNUZ},
+    {"f8E5M2FNUZ", &llvm::APFloat::Float8E5M2FNUZ},
+};
+
+INSTANTIATE_TEST_SUITE_P(Targets, F8Test,
+                         testing::Combine(testing::Values("portable", "avx2",
+                                                          "avx512", "aarch64"),
+                                          testing::ValuesIn(formats)),
+                         [](const testing::TestParamInfo<Case> &info) {
+                           std::string name = std::get<0>(info.param);
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name + "_" + std::get<1>(info.param).name;
+                         });
+
+} // namespace
