@@ -36,6 +36,7 @@ from .decompositions import (
     identity,
     interpolation,
     quantized_values,
+    scaled_products,
     selections,
     special_functions,
     transformer_layers,
@@ -90,6 +91,7 @@ def _with_own(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., A
         table.pop(operator, None)
     own = (
         weight_only,
+        scaled_products,
         quantized_values,
         identity,
         interpolation,
