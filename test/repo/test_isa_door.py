@@ -27,7 +27,7 @@ DOOR = {
     "native/Compile.h",
     "native/isa/Isa.h",
     "native/isa/Tiles.h",
-    "native/math/ExpandBF16.h",
+    "native/narrow/ExpandBF16.h",
     "native/target/Target.h",
 }
 

@@ -8,7 +8,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "native/math/ExpandBF16.h"
+#include "native/narrow/ExpandBF16.h"
 
 using namespace mlir;
 

@@ -27,12 +27,12 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-#include "native/math/ExpandBF16.h"
 #include "native/math/ExpandBytes.h"
 #include "native/math/ExpandExtrema.h"
-#include "native/math/ExpandF16.h"
-#include "native/math/ExpandF8.h"
 #include "native/math/ExpandMath.h"
+#include "native/narrow/ExpandBF16.h"
+#include "native/narrow/ExpandF16.h"
+#include "native/narrow/ExpandF8.h"
 
 using namespace mlir;
 

@@ -1,7 +1,7 @@
 //===- ExpandBF16.cpp - f32 to bf16 and back ------------------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "native/math/ExpandBF16.h"
+#include "native/narrow/ExpandBF16.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Matchers.h"

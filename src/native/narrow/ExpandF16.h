@@ -1,8 +1,8 @@
 //===- ExpandF16.h - f16 to floats and back ---------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef ANABRANCH_NATIVE_MATH_EXPANDF16_H
-#define ANABRANCH_NATIVE_MATH_EXPANDF16_H
+#ifndef ANABRANCH_NATIVE_NARROW_EXPANDF16_H
+#define ANABRANCH_NATIVE_NARROW_EXPANDF16_H
 
 #include "mlir/IR/BuiltinOps.h"
 #include "native/target/Target.h"
@@ -19,4 +19,4 @@ void expandF16(mlir::ModuleOp module, const TargetInfo &target);
 } // namespace native
 } // namespace anabranch
 
-#endif // ANABRANCH_NATIVE_MATH_EXPANDF16_H
+#endif // ANABRANCH_NATIVE_NARROW_EXPANDF16_H

@@ -1,7 +1,7 @@
 //===- ExpandF16.cpp - f16 to floats and back -----------------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "native/math/ExpandF16.h"
+#include "native/narrow/ExpandF16.h"
 
 #include "native/math/MathBuilder.h"
 

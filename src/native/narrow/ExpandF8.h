@@ -1,8 +1,8 @@
 //===- ExpandF8.h - floats of eight bits to f32 and back --------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef ANABRANCH_NATIVE_MATH_EXPANDF8_H
-#define ANABRANCH_NATIVE_MATH_EXPANDF8_H
+#ifndef ANABRANCH_NATIVE_NARROW_EXPANDF8_H
+#define ANABRANCH_NATIVE_NARROW_EXPANDF8_H
 
 #include "mlir/IR/BuiltinOps.h"
 #include "native/target/Target.h"
@@ -19,4 +19,4 @@ void expandF8(mlir::ModuleOp module, const TargetInfo &target);
 } // namespace native
 } // namespace anabranch
 
-#endif // ANABRANCH_NATIVE_MATH_EXPANDF8_H
+#endif // ANABRANCH_NATIVE_NARROW_EXPANDF8_H

@@ -4,8 +4,8 @@
 // Emission writes arith.truncf and arith.extf between f32 and bf16. Processors
 // have an instruction for the first at most, and LLVM's form of both is slow.
 
-#ifndef ANABRANCH_NATIVE_MATH_EXPANDBF16_H
-#define ANABRANCH_NATIVE_MATH_EXPANDBF16_H
+#ifndef ANABRANCH_NATIVE_NARROW_EXPANDBF16_H
+#define ANABRANCH_NATIVE_NARROW_EXPANDBF16_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -26,4 +26,4 @@ void expandBF16(mlir::ModuleOp module, const TargetInfo &target);
 } // namespace native
 } // namespace anabranch
 
-#endif // ANABRANCH_NATIVE_MATH_EXPANDBF16_H
+#endif // ANABRANCH_NATIVE_NARROW_EXPANDBF16_H

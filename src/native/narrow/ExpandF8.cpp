@@ -12,7 +12,7 @@
 // (FP8 Formats for Deep Learning, arXiv 2209.05433; 8-bit Numerical Formats for
 // Deep Neural Networks, arXiv 2206.02915.)
 
-#include "native/math/ExpandF8.h"
+#include "native/narrow/ExpandF8.h"
 
 #include "native/math/MathBuilder.h"
 
