@@ -1,5 +1,6 @@
 """Runs PyTorch's own tests of torch.compile with this backend instead of theirs, and
-prints how many failed that a reference backend passes.
+prints how many failed that a reference backend passes, and how many have graphs that
+PyTorch runs in part or whole ("cut"; FILE has the reasons).
 
     run_suite.py PATH... --json FILE [--match REGEX] [--chunk 1/10] [--seconds 60]
                  [--again] [--reference aot_eager] [--backend anabranch]
@@ -45,6 +46,8 @@ import torch._inductor.compile_fx
 from torch._dynamo.backends.registry import _COMPILER_FNS, lookup_backend
 from torch._dynamo.utils import counters
 
+import anabranch.report
+
 BAD = ("failed", "crashed", "hung")
 REPLACED = ("inductor", "eager", "aot_eager", "aot_eager_decomp_partition")
 COUNTING = ("CompileCounter", "EagerAndRecordGraphs", "AotEagerAndRecordGraphs")
@@ -88,6 +91,24 @@ class Substitute:
             return self.compile(module, inputs)
 
         counter.__call__ = call
+
+
+@contextlib.contextmanager
+def cut_graphs() -> Iterator[list[str]]:
+    """A list of the reasons why graphs are cut inside the block."""
+    reasons: list[str] = []
+    record = anabranch.report.record
+
+    def note(report: dict[str, Any], *rest: Any, **added: Any) -> None:
+        if reason := report.get("eager") or report.get("reason"):
+            reasons.append(str(reason))
+        record(report, *rest, **added)
+
+    anabranch.report.record = note
+    try:
+        yield reasons
+    finally:
+        anabranch.report.record = record
 
 
 def tests_of(path: Path) -> dict[str, type[unittest.TestCase]]:
@@ -275,8 +296,10 @@ class Sweep:
 
     def _test(self, backend: Callable[..., Any], key: str) -> dict[str, Any]:
         self.substitute.backend, self.substitute.graphs = backend, 0
-        outcome, text = run_here(self.tests[key])
-        return {"outcome": outcome, "text": text, "graphs": self.substitute.graphs}
+        with cut_graphs() as cut:
+            outcome, text = run_here(self.tests[key])
+        graphs = self.substitute.graphs
+        return {"outcome": outcome, "text": text, "graphs": graphs, "cut": cut}
 
     def _keep(self) -> None:
         written = self.options.json.with_suffix(".new")
@@ -320,7 +343,8 @@ def table(kept: dict[str, Any], backend: str, reference: str) -> str:
             continue  # FILE has these results from a run of another backend
         for row in (key.partition("::")[0], "all"):
             counts[row][verdict(outcomes, backend, reference)] += 1
-    columns = ("passed", *BAD, "neither", "skipped")
+            counts[row]["cut"] += bool(outcomes[backend].get("cut"))
+    columns = ("passed", *BAD, "neither", "skipped", "cut")
     lines = [f"| file | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
     for row in (*sorted(row for row in counts if row != "all"), "all"):
         cells = [str(counts[row][column]) for column in columns]

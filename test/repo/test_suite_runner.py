@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from anabranch import report
 from repository import ROOT, script
 
 PATH = ROOT / "scripts" / "run_suite.py"
@@ -76,7 +77,21 @@ def test_what_the_reference_does_not_pass_is_not_held_against_the_backend(runner
         "file::b": {"ours": bad, "theirs": good},
         "file::c": {"ours": bad, "theirs": bad},
     }
-    assert "| file | 1 | 0 | 1 | 0 | 1 | 0 |" in runner.table(kept, "ours", "theirs")
+    assert "| file | 1 | 0 | 1 | 0 | 1 | 0 | 0 |" in runner.table(
+        kept, "ours", "theirs"
+    )
+
+
+def test_cut_graphs_are_counted(runner):
+    kept = {
+        "file::a": {"ours": {"outcome": "passed", "cut": ["no description"]}},
+        "file::b": {"ours": {"outcome": "passed", "cut": []}},
+    }
+    assert "| file | 2 | 0 | 0 | 0 | 0 | 0 | 1 |" in runner.table(kept, "ours", "aot")
+    with runner.cut_graphs() as reasons:
+        report.record_eager("graph", "no description", explain=False)
+    report.record_eager("graph", "after the block", explain=False)
+    assert reasons == ["no description"]
 
 
 @pytest.mark.slow
