@@ -24,9 +24,9 @@ from .capture import (
 from .capture.aot import aot
 from .capture.complex_parts.rewrite import rewrite
 from .capture.eager_graph import run_eagerly
+from .capture.frames import takes_recurrent_layers, takes_run_sizes
 from .capture.handmade import complete
 from .capture.partition import Parts
-from .capture.recurrent.tracing import takes_recurrent_layers
 from .collectives import overlap
 from .config import Config, resolve
 from .describe.description import Description, InputSource
@@ -181,9 +181,10 @@ def compile(
         settings = resolve(options, config=config)
     except (TypeError, ValueError) as error:
         raise OptionError(str(error)) from error
+    backend = functools.partial(anabranch, config=settings)
     compiled = torch.compile(
         model,
-        backend=functools.partial(anabranch, config=settings),
+        backend=takes_run_sizes(backend) if settings.run_sizes else backend,
         dynamic=settings.dynamic() if dynamic is None else dynamic,
         fullgraph=fullgraph,
         options={"guard_filter_fn": guard_filter_fn} if guard_filter_fn else None,

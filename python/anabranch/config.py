@@ -71,6 +71,9 @@ class Config:
               shape; "dynamic": sizes are symbols from the first call on; "tiered":
               as "dynamic", and a thread compiles faster programs for the shapes
               that come often enough to pay.
+    run_sizes  whether `anabranch.compile` takes sizes and numbers that data decide
+              (`x[x > 0]`, `nonzero`, `.item()`) into its graphs. False: Dynamo breaks
+              the graph there, as torch.compile does unless its own settings are on.
     tier_limit, tier_bytes  how many such programs each graph keeps, and how many
               bytes they may take.
     gears_merge  how gears of several dimensions are combined: "zip" (the first with
@@ -111,6 +114,7 @@ class Config:
     single_stream: bool = False
     super_kernels: str = "marked"
     shapes: str = "auto"
+    run_sizes: bool = True
     tier_limit: int = 16
     tier_bytes: int = 1 << 30
     gears_merge: str = "zip"
@@ -130,6 +134,7 @@ class Config:
     def __post_init__(self) -> None:
         for name in (
             "single_stream",
+            "run_sizes",
             "gears_pad",
             "cache",
             "notices",

@@ -12,6 +12,7 @@ whole_operators     the operators that the compiler lowers as a whole (generated
 kept_whole          operators that a trace keeps whole and `handmade` takes apart
 region_updates      makes results of what a region writes into its arguments
 composites          keeps composite operators whole while a model is traced
+frames              has Dynamo take more into the graphs of this backend
 recurrent/          computes recurrent layers by loops over time
 inlining            puts the operators of a region in the place of its calls
 flex/               takes attention with a score function apart

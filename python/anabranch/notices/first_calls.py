@@ -123,7 +123,16 @@ def _tell_breaks(breaks: list[dict[str, str]]) -> None:
         f"{count} the model: {first['line']} ({first['reason']})"
         f"{f', {more}' if more else ''}{', ...' if breaks[4:] else ''}."
         " Python runs between the graphs; fullgraph=True makes a break an error"
+        f"{_way_out(breaks)}"
     )
+
+
+def _way_out(breaks: list[dict[str, str]]) -> str:
+    """What else to do about breaks where data decides a size or a number."""
+    decided = ("Dynamic shape operator", "Unsupported Tensor.item() call")
+    if not any(entry["reason"].startswith(decided) for entry in breaks):
+        return ""
+    return "; anabranch.compile(model) takes what data decide into the graph"
 
 
 def _tell_guards(name: str, share: float) -> None:

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils._pytree import tree_leaves, tree_map
 
 import anabranch
-from anabranch.capture.recurrent import tracing
+from anabranch.capture import frames
 
 
 class Recurrent(nn.Module):
@@ -151,8 +151,9 @@ def test_only_marked_backends_take_layers() -> None:
     def backend(module: Any, inputs: Any) -> Any:
         return module.forward
 
-    assert not tracing._takes(backend)
-    assert tracing._takes(tracing.takes_recurrent_layers(backend))
+    assert not frames._asks(backend, frames._RECURRENT)
+    marked = frames.takes_recurrent_layers(backend)
+    assert frames._asks(marked, frames._RECURRENT)
 
 
 def test_gradients_are_pytorchs() -> None:

@@ -1,7 +1,7 @@
 """Computes `nn.LSTM`, `nn.GRU` and `nn.RNN` by a loop over time. Start with `layers`.
 
 operators  the operators of recurrent layers, and the shapes of their results
-tracing    has Dynamo take these layers into the graphs of this backend
+tracing    has a trace take these layers in
 layers     takes an operator apart: layers, directions, and their loops
 cells      what one trip of a loop computes
 """

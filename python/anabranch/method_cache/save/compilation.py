@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ...capture.recurrent.tracing import takes_recurrent_layers
+from ...capture.frames import takes_recurrent_layers, takes_run_sizes
 from ...packages import cache
 from ..lookup.comparisons import bind
 from ..policy import CachePolicy
@@ -35,6 +35,7 @@ class TracedMethod:
             policy.method, backend=self._backend, dynamic=policy.dynamic, fullgraph=True
         )
 
+    @takes_run_sizes
     @takes_recurrent_layers
     def _backend(self, module: Any, inputs: Sequence[Any], **settings: Any) -> Any:
         if torch.is_grad_enabled():
