@@ -234,20 +234,25 @@ class TensorAllocator : public OutputAllocator {
 public:
   Status allocate(OutputValue *outputs, size_t count) override {
     tensors.resize(count);
-    for (size_t i = 0; i < count; ++i) {
-      if (outputs[i].kind != OutputValue::Kind::Tensor)
-        continue;
-      TensorView &view = outputs[i].tensor;
-      Tensor &t = tensors[i];
-      t.dtype = view.dtype;
-      t.shape.assign(view.shape, view.shape + view.rank);
-      t.strides.assign(view.strides, view.strides + view.rank);
-      t.allocate();
-      view.data = t.bytes.data();
-    }
+    for (size_t i = 0; i < count; ++i)
+      if (outputs[i].kind == OutputValue::Kind::Tensor)
+        make(outputs[i].tensor, tensors[i]);
+    return {};
+  }
+  Status allocateFound(OutputValue &output, size_t index) override {
+    make(output.tensor, tensors[index]);
     return {};
   }
   std::vector<Tensor> tensors;
+
+private:
+  static void make(TensorView &view, Tensor &t) {
+    t.dtype = view.dtype;
+    t.shape.assign(view.shape, view.shape + view.rank);
+    t.strides.assign(view.strides, view.strides + view.rank);
+    t.allocate();
+    view.data = t.bytes.data();
+  }
 };
 
 /// The first value of a state, as a tensor.

@@ -81,6 +81,12 @@ public:
   /// checked all arguments, and before it writes anything. Memory must have the
   /// element type's natural alignment. `outputs` is the array given to `run`.
   virtual Status allocate(OutputValue *outputs, size_t count) = 0;
+
+  /// Sets `output.tensor.data` of output number `index`, whose size the run has
+  /// found. A run without HostCalls asks once for each such output, at its end,
+  /// on the calling thread; with HostCalls such an output is External. The
+  /// runtime copies the result there. This default refuses.
+  virtual Status allocateFound(OutputValue &output, size_t index);
 };
 
 /// The program's declaration of an input. A dynamic dimension is -1.

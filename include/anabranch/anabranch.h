@@ -99,7 +99,8 @@ typedef struct anabranch_output {
 
 /* Returns memory for the tensor that is output number `index`. The tensor's
  * shape and strides are valid until the function returns. Null means out of
- * memory. */
+ * memory. A run asks at its beginning, and at its end for a tensor whose size
+ * it has found. */
 typedef void *(*anabranch_allocate_fn)(void *context, size_t index,
                                        const anabranch_tensor *tensor);
 

@@ -116,7 +116,6 @@ def export(
             record(report, graphs=1)
             if not allow_libtorch:
                 _refuse_fallbacks(report, allow_collectives)
-                _refuse_made_results(described.graph)
         _C.combine(
             place,
             made,
@@ -284,21 +283,6 @@ def _refuse_fallbacks(report: Mapping[str, Any], allow_collectives: bool) -> Non
         "operators that only PyTorch has would be in the package "
         f"({takes} takes them):\n" + "\n".join(lines)
     )
-
-
-def _refuse_made_results(graph: Mapping[str, Any]) -> None:
-    """CompileError: PyTorch makes the memory of a result when the run has decided its
-    size."""
-    parts = (graph, *graph.get("regions", []))
-    for node in (node for part in parts for node in part["nodes"]):
-        if any(result.get("run_sized") for result in node["results"]):
-            found = node.get("loc") or {}
-            where = f"{found['file']}:{found['line']}" if found.get("file") else ""
-            raise CompileError(
-                "the run decides the size of a result, and PyTorch would make its memory"
-                f" (allow_libtorch=True takes it): {where or 'an unknown line'}; return"
-                " a tensor of a known size"
-            )
 
 
 def _signature(exported: ExportedGraph, described: Description) -> dict[str, Any]:

@@ -49,6 +49,8 @@ def load(
         host_calls=has_torch,
         trust=trust or "",
     )
+    if any(info["kind"] == "external" for info in executable.outputs):
+        _C.use_torch()  # which makes results whose size the run finds
     return Package(executable, read_signature(folder))
 
 

@@ -58,7 +58,7 @@ class GraphReader:
         """`standalone`: the caller makes no views, so every result is contiguous memory
         of its own. `within`: the graph is a region, one of these."""
         is_region = within is not None
-        self.module = with_continuation(with_tensors(module, is_region), is_region)
+        self.module = with_continuation(with_tensors(module, is_region), standalone)
         self.run_sizes = RunSizes(self.module.graph)
         self.name = name
         self.sources = sources

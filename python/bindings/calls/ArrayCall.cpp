@@ -5,7 +5,9 @@
 #include "support/Errors.h"
 #include "support/Gil.h"
 #include "support/Items.h"
+#include "tensors/Torch.h"
 
+#include <cstring>
 #include <deque>
 #include <optional>
 #include <string_view>
@@ -86,21 +88,34 @@ public:
   Status allocate(OutputValue *outputs, size_t count) override {
     for (size_t i = 0; i < count; ++i) {
       objects.push_back(nullptr);
-      if (outputs[i].kind != OutputValue::Kind::Tensor)
-        continue;
-      TensorView &tensor = outputs[i].tensor;
-      objects[i] = ask(tensor);
-      if (!objects[i] ||
-          !buffers.emplace_back().take(objects[i], tensor.dtype, true))
+      if (outputs[i].kind == OutputValue::Kind::Tensor &&
+          !makeArray(outputs[i], i))
         return stashError();
-      tensor.data = buffers.back().data();
     }
+    released.emplace();
+    return {};
+  }
+  Status allocateFound(OutputValue &output, size_t index) override {
+    released.reset();
+    if (!makeArray(output, index))
+      return stashError();
     released.emplace();
     return {};
   }
   void takeGilBack() { released.reset(); }
   PyObject *take(size_t output) {
     return std::exchange(objects[output], nullptr);
+  }
+
+  /// False with a Python error set.
+  bool makeArray(OutputValue &output, size_t index) {
+    TensorView &tensor = output.tensor;
+    objects[index] = ask(tensor);
+    if (!objects[index] ||
+        !buffers.emplace_back().take(objects[index], tensor.dtype, true))
+      return false;
+    tensor.data = buffers.back().data();
+    return true;
   }
 
 private:
@@ -150,6 +165,34 @@ bool readInput(PyObject *item, const InputInfo &info, std::deque<Held> &buffers,
   return true;
 }
 
+/// Copies a tensor that PyTorch made into an array, and releases the tensor. A
+/// new reference, or null with an error set.
+PyObject *arrayOf(const OutputValue &output, size_t number,
+                  ArrayAllocator &allocator) {
+  const Torch &torch = Torch::get();
+  PyObject *tensor =
+      torch.toObject(static_cast<dlpack::ManagedTensor *>(output.handle));
+  PyObject *dense =
+      tensor ? PyObject_CallMethod(tensor, "contiguous", nullptr) : nullptr;
+  Py_XDECREF(tensor);
+  dlpack::ManagedTensor *found = dense ? torch.fromObject(dense) : nullptr;
+  Py_XDECREF(dense);
+  if (!found)
+    return nullptr;
+  OutputValue made;
+  made.tensor = viewOf(found->tensor, output.tensor.dtype);
+  const void *from = made.tensor.data;
+  made.tensor.strides = nullptr;
+  size_t bytes = itemSize(made.tensor.dtype);
+  for (int32_t i = 0; i < made.tensor.rank; ++i)
+    bytes *= static_cast<size_t>(made.tensor.shape[i]);
+  bool succeeded = allocator.makeArray(made, number);
+  if (succeeded && bytes)
+    std::memcpy(made.tensor.data, from, bytes);
+  found->deleter(found);
+  return succeeded ? allocator.take(number) : nullptr;
+}
+
 /// The object for one output; a new reference, or null with an error set.
 PyObject *resultObject(const OutputValue &output, size_t number,
                        ArrayAllocator &allocator, PyObject *inputs) {
@@ -165,10 +208,8 @@ PyObject *resultObject(const OutputValue &output, size_t number,
   case OutputValue::Kind::None:
     return Py_NewRef(Py_None);
   case OutputValue::Kind::External:
-    break;
+    return arrayOf(output, number, allocator);
   }
-  PyErr_SetString(PyExc_RuntimeError,
-                  "a result is PyTorch's own: pass tensors, not arrays");
   return nullptr;
 }
 

@@ -320,7 +320,6 @@ void CommandVerifier::checkResult(int result, const ProgramT &region,
           where, "runs a region whose result is no memory of the program");
   if (failed())
     return;
-  calls |= isMade; // the host makes the memory
   const BufferT &made = *region.buffers[output.buffer];
   require(
       sameType(buffer.dtype, buffer.shape, made.dtype, made.shape, isSliced) &&

@@ -44,18 +44,24 @@ public:
       : function(function), context(context) {}
 
   Status allocate(OutputValue *outputs, size_t count) override {
-    for (size_t i = 0; i < count; ++i) {
-      if (outputs[i].kind != OutputValue::Kind::Tensor)
-        continue;
-      TensorView &view = outputs[i].tensor;
-      anabranch_tensor tensor = {nullptr, view.shape, view.strides, view.rank,
-                                 static_cast<int32_t>(view.dtype)};
-      view.data = function ? function(context, i, &tensor) : nullptr;
-    }
+    for (size_t i = 0; i < count; ++i)
+      if (outputs[i].kind == OutputValue::Kind::Tensor)
+        ask(outputs[i].tensor, i);
+    return {};
+  }
+
+  Status allocateFound(OutputValue &output, size_t index) override {
+    ask(output.tensor, index);
     return {};
   }
 
 private:
+  void ask(TensorView &view, size_t index) const {
+    anabranch_tensor tensor = {nullptr, view.shape, view.strides, view.rank,
+                               static_cast<int32_t>(view.dtype)};
+    view.data = function ? function(context, index, &tensor) : nullptr;
+  }
+
   anabranch_allocate_fn function;
   void *context;
 };

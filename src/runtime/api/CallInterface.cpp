@@ -50,7 +50,8 @@ void setLayout(Info &info, const std::vector<Size> &shape,
 
 } // namespace
 
-void CallInterface::add(const package::Package &package, const Plan &plan) {
+void CallInterface::add(const package::Package &package, const Plan &plan,
+                        bool copiesFound) {
   const package::Signature &signature = package.manifest.signature;
   inputs.resize(plan.inputs.size());
   outputs.resize(plan.outputs.size());
@@ -74,6 +75,8 @@ void CallInterface::add(const package::Package &package, const Plan &plan) {
     if (i < signature.outputs.size())
       info.name = signature.outputs[i];
     info.kind = static_cast<OutputValue::Kind>(output.kind);
+    if (copiesFound && info.kind == OutputValue::Kind::External)
+      info.kind = OutputValue::Kind::Tensor;
     info.input = output.input;
     if (output.buffer >= 0) {
       const BufferPlan &b = plan.buffers[output.buffer];

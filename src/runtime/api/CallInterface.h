@@ -14,8 +14,9 @@ namespace anabranch::runtime {
 /// programs differ is not known before a call.
 class CallInterface {
 public:
-  /// Adds one more program of the package.
-  void add(const package::Package &package, const Plan &plan);
+  /// Adds one more program of the package. With `copiesFound` the caller gives
+  /// memory for results whose size the run finds, too.
+  void add(const package::Package &package, const Plan &plan, bool copiesFound);
 
   std::vector<InputInfo> inputs;
   std::vector<OutputInfo> outputs;

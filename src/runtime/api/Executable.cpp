@@ -12,6 +12,13 @@
 namespace anabranch {
 
 OutputAllocator::~OutputAllocator() = default;
+
+Status OutputAllocator::allocateFound(OutputValue &, size_t index) {
+  return Status(StatusCode::Unsupported,
+                "the run decides the size of output " + std::to_string(index) +
+                    ", and the caller gives no memory for such results");
+}
+
 HostCalls::~HostCalls() = default;
 void *HostCalls::retain(void *) { return nullptr; }
 

@@ -3,6 +3,7 @@
 
 #include "runtime/api/LoadedExecutable.h"
 
+#include "runtime/api/FoundResults.h"
 #include "runtime/shapes/Padding.h"
 
 #include <algorithm>
@@ -22,7 +23,8 @@ Status LoadedExecutable::load(const std::string &path,
     auto loaded = std::make_shared<LoadedProgram>(shared);
     if (Status s = loaded->load(*program); !s.ok())
       return s;
-    interface.add(*shared->package, loaded->getPlan());
+    interface.add(*shared->package, loaded->getPlan(),
+                  shared->ownHost != nullptr);
     programs.push_back(loaded);
     own.push_back(std::move(loaded));
   }
@@ -65,6 +67,17 @@ void LoadedExecutable::shareWeights(
 Status LoadedExecutable::run(const InputValue *inputs, size_t inputCount,
                              OutputValue *outputs, size_t outputCount,
                              OutputAllocator &allocator) const {
+  Status done = runOne(inputs, inputCount, outputs, outputCount, allocator);
+  if (!shared->ownHost || !done.ok())
+    return done;
+  return copyFoundResults(*shared->ownHost, *shared->device, outputs,
+                          outputCount, allocator);
+}
+
+/// Runs the program that was made for these sizes.
+Status LoadedExecutable::runOne(const InputValue *inputs, size_t inputCount,
+                                OutputValue *outputs, size_t outputCount,
+                                OutputAllocator &allocator) const {
   if (alone.load(std::memory_order_relaxed))
     return root->run(inputs, inputCount, outputs, outputCount, allocator);
   std::shared_ptr<const GearTable> current = currentTable();

@@ -57,6 +57,9 @@ public:
   }
 
 private:
+  Status runOne(const InputValue *inputs, size_t inputCount,
+                OutputValue *outputs, size_t outputCount,
+                OutputAllocator &allocator) const;
   bool changesWeights() const;
   void shareWeights(const std::vector<std::shared_ptr<LoadedProgram>> &programs,
                     const LoadedExecutable &like);

@@ -52,6 +52,10 @@ LoadedPackage::open(const std::string &path, const OpenOptions &options,
   }
   loaded->device = device;
   loaded->host = options.hostCalls;
+  if (!loaded->host) {
+    loaded->ownHost = std::make_unique<OwnHost>(*device);
+    loaded->host = loaded->ownHost.get();
+  }
   loaded->threads = options.threads;
   if (Status s = loaded->loadKernels(); !s.ok())
     return s;
@@ -65,7 +69,7 @@ Status LoadedPackage::loadKernels() {
   // sizes.
   bool wanted = device->computes();
   for (const package::ProgramT *program : package->programs()) {
-    if (program->needs_libtorch && !host)
+    if (program->needs_libtorch && ownHost)
       return Status(StatusCode::Unsupported, "the package needs PyTorch for: " +
                                                  calledOperators(*program));
     wanted |= !program->sizes_function.empty();

@@ -8,6 +8,7 @@
 #include "package/folder/Reader.h"
 #include "runtime/device/Library.h"
 #include "runtime/execute/CallFrame.h"
+#include "runtime/load/OwnHost.h"
 
 namespace anabranch::runtime {
 
@@ -25,6 +26,8 @@ struct LoadedPackage {
   std::unique_ptr<Library> library;
   const Device *device = nullptr;
   HostCalls *host = nullptr;
+  /// Set where the caller gives no host: it is `host` then.
+  std::unique_ptr<OwnHost> ownHost;
   int threads = 0;
   void *persistent = nullptr; ///< filled by the programs' `initialize`
   size_t persistentBytes = 0;

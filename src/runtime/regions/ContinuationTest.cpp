@@ -126,5 +126,55 @@ TEST_F(Continuation, RefusesASizeBeyondItsLimitAndRunsAgain) {
   EXPECT_TRUE(run(std::vector<float>(8, -1)).ok());
 }
 
+/// A program without a host. Its region's results, which have a size that only
+/// the region knows, are outputs 0 and 2; output 1 is an alias of the input.
+ProgramMaker hostlessProgram() {
+  ProgramMaker m, rest;
+  int chosen = rest.input("chosen", {slot(0)});
+  rest.p.slots = 1;
+  rest.p.slot_sources.emplace_back(0, 0, 0);
+  rest.launch("increment", {chosen}, {rest.output({slot(0)})}, slot(0));
+  int x = m.input("x", {slot(0)});
+  m.p.slots = 1;
+  m.p.slot_sources.emplace_back(0, 0, 0);
+  int made = m.external({fixed(-1)});
+  m.branch(x, {m.region(std::move(rest))}, {x}, {made}).predicate.reset();
+  m.otherOutput(OutputKind::External).buffer = made;
+  m.otherOutput(OutputKind::Alias).index = 0;
+  m.otherOutput(OutputKind::External).buffer = made;
+  return m;
+}
+
+TEST(FoundResults, AreCopiedIntoTheCallersMemory) {
+  PackageFolder folder;
+  auto executable = folder.open(hostlessProgram());
+  ASSERT_TRUE(executable);
+  EXPECT_EQ(executable->outputs()[0].kind, OutputValue::Kind::Tensor);
+  EXPECT_EQ(executable->outputs()[0].shape, std::vector<int64_t>{-1});
+  VectorAllocator given;
+  for (bool fails : {false, true, false}) {
+    given.failsAtEnd = fails;
+    for (std::vector<float> x : {std::vector<float>{1, 2, 3}, {}, {5}}) {
+      std::vector<float> expected;
+      for (float value : x)
+        expected.push_back(value + 1);
+      TensorArgument argument(std::move(x));
+      InputValue value = argument.value();
+      OutputValue outputs[3];
+      Status s = executable->run(&value, 1, outputs, 3, given);
+      EXPECT_EQ(s.ok(), !fails) << s.message();
+      if (fails)
+        continue;
+      EXPECT_EQ(outputs[1].kind, OutputValue::Kind::Alias);
+      for (int number : {0, 2}) {
+        EXPECT_EQ(outputs[number].kind, OutputValue::Kind::Tensor);
+        EXPECT_EQ(outputs[number].handle, nullptr);
+        EXPECT_EQ(given.memory[number], expected);
+        EXPECT_EQ(given.shapes[number], argument.shape);
+      }
+    }
+  }
+}
+
 } // namespace
 } // namespace anabranch::testing

@@ -342,10 +342,6 @@ private:
     }
     made.results = std::move(given.results);
     made.ordered = given.ordered;
-    // The host makes results whose sizes the run decides.
-    for (int buffer : made.results)
-      result.needs_libtorch |=
-          result.buffers[buffer]->kind == package::BufferKind::External;
     return success();
   }
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from whole_graphs import together
 
 import anabranch
+import anabranch_runtime
+from anabranch_runtime import native
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class Model(torch.nn.Module):
@@ -71,9 +77,29 @@ def test_a_negative_number_is_refused(tmp_path) -> None:
         loaded(torch.tensor([1, -1, 0, 2]).numpy())
 
 
-def test_results_of_unknown_size_are_refused(tmp_path) -> None:
-    model = Model(lambda x: x[x[:, 0] > 0] * 2).eval()
-    with pytest.raises(
-        anabranch.CompileError, match=r"test_selections.py:\d+; return a"
-    ):
-        anabranch.export(model, tmp_path / "package", (MATRICES[0].view(4, 3),))
+# Results whose size the run decides
+FOUND = {
+    "rows": lambda x: x[x[:, 0] > 0] * 2,
+    "selection": lambda x: x[x > 0],
+    "nonzero": lambda x: (x > 0).nonzero(),
+    "halves": lambda x: x[x > 0].half(),
+    "known": lambda x: x + 1,
+    "columns": lambda x: x[x[:, 0] > 0].T,
+}
+
+
+def test_results_of_unknown_size(tmp_path, monkeypatch) -> None:
+    values = [(value.view(4, 3) - 5) for value in MATRICES]
+    compare(FOUND, tmp_path / "package", values)
+    # A process without PyTorch, and one that passes tensors.
+    monkeypatch.setattr(native, "__file__", str(ROOT / "build" / "native.py"))
+    native.library.cache_clear()
+    loaded = anabranch_runtime.load(tmp_path / "package")
+    shapes = [info["shape"] for info in loaded.outputs]
+    assert shapes[1:3] == [[-1], [-1, 2]]
+    tensors = anabranch.load(tmp_path / "package")
+    for value in values:
+        wanted = together(FOUND)(value)
+        for run in (loaded(value.numpy()), tensors(value)):
+            for got, want in zip(run, wanted, strict=True):
+                torch.testing.assert_close(torch.as_tensor(got), want)

@@ -47,23 +47,31 @@ public:
       return Status(StatusCode::OutOfMemory, "no memory, says the test");
     memory.resize(count);
     shapes.resize(count);
-    for (size_t i = 0; i < count; ++i) {
-      if (outputs[i].kind != OutputValue::Kind::Tensor)
-        continue;
-      TensorView &t = outputs[i].tensor;
-      shapes[i].assign(t.shape, t.shape + t.rank);
-      size_t elements = 1;
-      for (int64_t size : shapes[i])
-        elements *= static_cast<size_t>(size);
-      memory[i].assign(elements * itemSize(t.dtype) / sizeof(float), -99.0f);
-      t.data = memory[i].data();
-    }
+    for (size_t i = 0; i < count; ++i)
+      if (outputs[i].kind == OutputValue::Kind::Tensor)
+        give(outputs[i].tensor, i);
     return {};
   }
-  bool fails = false;
+  Status allocateFound(OutputValue &output, size_t index) override {
+    if (failsAtEnd)
+      return Status(StatusCode::OutOfMemory, "no memory, says the test");
+    give(output.tensor, index);
+    return {};
+  }
+  bool fails = false, failsAtEnd = false;
   int calls = 0;
   std::vector<std::vector<float>> memory;
   std::vector<std::vector<int64_t>> shapes;
+
+private:
+  void give(TensorView &t, size_t index) {
+    shapes[index].assign(t.shape, t.shape + t.rank);
+    size_t elements = 1;
+    for (int64_t size : shapes[index])
+      elements *= static_cast<size_t>(size);
+    memory[index].assign(elements * itemSize(t.dtype) / sizeof(float), -99.0f);
+    t.data = memory[index].data();
+  }
 };
 
 /// An argument with the elements of a vector. It keeps its shape alive.

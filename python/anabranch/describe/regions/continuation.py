@@ -63,23 +63,23 @@ class RunSizes:
 
 
 def with_continuation(
-    module: torch.fx.GraphModule, is_region: bool = False
+    module: torch.fx.GraphModule, contiguous: bool = False
 ) -> torch.fx.GraphModule:
-    """A graph that calls its continuation; the same graph if it needs none. What a
-    region returns is contiguous."""
+    """A graph that calls its continuation; the same graph if it needs none. With
+    `contiguous` no caller permutes the results: each is contiguous as it is."""
     if not any(map(_decides, module.graph.nodes)):
         return module
     if any(is_order(node.target) for node in module.graph.nodes):
         raise Unsupported(f"{DATA_DEPENDENT}, in a graph with waits or events")
-    return _Cut(module, is_region).outer()
+    return _Cut(module, contiguous).outer()
 
 
 class _Cut:
     """The parts of a graph: what runs first, and the continuation."""
 
-    def __init__(self, module: torch.fx.GraphModule, is_region: bool) -> None:
+    def __init__(self, module: torch.fx.GraphModule, contiguous: bool) -> None:
         self.module = module
-        self.is_region = is_region
+        self.contiguous = contiguous
         self.sizes = RunSizes(module.graph)
         self.handles: set[Node] = set()  # tensors with sizes that only the run knows
         self.items: dict[Node, Node] = {}  # numbers, and the tensors that hold them
@@ -194,7 +194,7 @@ class _Cut:
         """The order of the result's dimensions in memory, slowest first. A size that
         only the run knows makes strides that the program does not know."""
         value = node.meta["val"]
-        if self.is_region or not self.sizes.is_unknown(value):
+        if self.contiguous or not self.sizes.is_unknown(value):
             return []
         if foreign_strides(value) is None:
             return []

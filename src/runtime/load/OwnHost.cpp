@@ -1,0 +1,68 @@
+//===- OwnHost.cpp - the host of a package that needs none ----------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/load/OwnHost.h"
+
+#include "runtime/device/DeviceBuffer.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace anabranch::runtime {
+
+namespace {
+
+struct Made {
+  Made(const Device &device, const TensorView &like)
+      : memory(device), shape(like.shape, like.shape + like.rank),
+        strides(shape.size()) {
+    for (size_t i = shape.size(); i-- > 0; elements *= shape[i])
+      strides[i] = elements;
+  }
+
+  DeviceBuffer memory;
+  std::vector<int64_t> shape, strides;
+  int64_t elements = 1;
+  std::atomic<int> owners{1};
+};
+
+Status refuse(const char *op) {
+  return Status(StatusCode::Unsupported,
+                std::string("only the host has the operator ") + op);
+}
+
+} // namespace
+
+Expected<void *> OwnHost::prepare(const char *op, const char *) {
+  return refuse(op);
+}
+
+Status OwnHost::call(const HostCall &call, HostResult *) {
+  return refuse(call.op);
+}
+
+Expected<HostResult> OwnHost::make(const TensorView &like) {
+  auto made = std::make_unique<Made>(device, like);
+  size_t bytes = static_cast<size_t>(made->elements) * itemSize(like.dtype);
+  if (!made->memory.reserve(std::max<size_t>(bytes, 1)))
+    return Status::outOfMemory();
+  TensorView tensor = {made->memory.get(), made->shape.data(),
+                       made->strides.data(), like.rank, like.dtype};
+  return HostResult{made.release(), tensor};
+}
+
+void *OwnHost::retain(void *handle) {
+  ++static_cast<Made *>(handle)->owners;
+  return handle;
+}
+
+void OwnHost::release(void *handle) {
+  auto *made = static_cast<Made *>(handle);
+  if (made && --made->owners == 0)
+    delete made;
+}
+
+} // namespace anabranch::runtime
