@@ -134,7 +134,8 @@ ProgramMaker hostlessProgram() {
   rest.p.slots = 1;
   rest.p.slot_sources.emplace_back(0, 0, 0);
   rest.launch("increment", {chosen}, {rest.output({slot(0)})}, slot(0));
-  int x = m.input("x", {slot(0)});
+  int x = m.input("x", {slot(0)}), y = m.input("y", {fixed(8)});
+  m.launch("increment", {y}, {m.arena(0, {fixed(8)}, 32)}, fixed(8));
   m.p.slots = 1;
   m.p.slot_sources.emplace_back(0, 0, 0);
   int made = m.external({fixed(-1)});
@@ -158,10 +159,10 @@ TEST(FoundResults, AreCopiedIntoTheCallersMemory) {
       std::vector<float> expected;
       for (float value : x)
         expected.push_back(value + 1);
-      TensorArgument argument(std::move(x));
-      InputValue value = argument.value();
+      TensorArgument argument(std::move(x)), other(std::vector<float>(8));
+      InputValue values[] = {argument.value(), other.value()};
       OutputValue outputs[3];
-      Status s = executable->run(&value, 1, outputs, 3, given);
+      Status s = executable->run(values, 2, outputs, 3, given);
       EXPECT_EQ(s.ok(), !fails) << s.message();
       if (fails)
         continue;
