@@ -181,14 +181,9 @@ def test_a_package_runs_a_program_with_a_number(tmp_path):
         )
 
 
-def test_a_package_that_needs_pytorch_is_refused_with_the_line(tmp_path):
-    with pytest.raises(anabranch.CompileError, match="test_run_sizes.py"):
-        anabranch.export(Selecting().eval(), tmp_path / "refused", (torch.randn(4),))
-
-
-def test_a_package_with_pytorch_selects(tmp_path):
+def test_a_package_selects(tmp_path):
     path = tmp_path / "selecting"
-    anabranch.export(Selecting().eval(), path, (torch.randn(4),), allow_libtorch=True)
+    anabranch.export(Selecting().eval(), path, (torch.randn(4),))
     loaded = anabranch.load(path)
     for x in (torch.randn(4), torch.zeros(4), torch.ones(4)):
         torch.testing.assert_close(loaded(x), Selecting()(x))
