@@ -51,7 +51,7 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES) -> RESULT
       indexing_maps = [affine_map<(n, k) -> (n, k)>],
       iterator_types = ["parallel", "parallel"]}
       outs(%space : WEIGHT)
-      attrs = {anabranch.quantized_weight = array<i64: BITS, GROUP, CENTER, ROLE>} {
+      attrs = {anabranch.quantized_weight = array<i64: BITS, GROUP, CENTER, ROLE, 0>} {
   ^bb0(%out: f32):
     %n = linalg.index 0 : index
     %k = linalg.index 1 : index

@@ -465,7 +465,6 @@ ProgramMaker soundContinuation() {
   call.predicate.reset();
   call.arguments[0]->kind = ArgKind::Item;
   m.otherOutput(OutputKind::External).buffer = made;
-  m.p.needs_libtorch = true;
   return m;
 }
 
@@ -495,7 +494,7 @@ const Case continuationCases[] = {
        rest.buffers.back()->index = 1;
        branch(p).results.push_back(1);
      }},
-    {"contradicts the commands", [](ProgramT &p) { p.needs_libtorch = false; }},
+    {"contradicts the commands", [](ProgramT &p) { p.needs_libtorch = true; }},
     {"has a negative dimension",
      [](ProgramT &p) { p.regions[0]->buffers[0]->shape = {fixed(-1)}; }},
     {"has no condition",
