@@ -10,10 +10,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .config import MOST_THREADS
-from .measure import bench, compare, shapes
-from .measure.latency import PERCENTILES, Limits
-from .report import Progress
+from ..config import MOST_THREADS
+from ..measure import bench, compare, shapes
+from ..measure.latency import PERCENTILES, Limits
+from ..report import Progress
 
 
 def add_parser(commands: Any) -> None:

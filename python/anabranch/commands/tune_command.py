@@ -8,8 +8,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from .config import MOST_THREADS
-from .measure.subject import Model, is_package, load_model
+from ..config import MOST_THREADS
+from ..measure.subject import Model, is_package, load_model
 
 
 def add_parser(commands: Any) -> None:
@@ -55,9 +55,9 @@ def run(given: argparse.Namespace) -> int:
 def _tune(model: Model, given: argparse.Namespace) -> Mapping[str, Any]:
     import torch
 
-    from .backend import compile
-    from .config import resolve
-    from .packages import tuning
+    from ..backend import compile
+    from ..config import resolve
+    from ..packages import tuning
 
     options = {
         "tune": True,
