@@ -22,11 +22,8 @@ method_cache/   cache_compile
 extension/      the door for front ends
 llm/            language models
 measure/        latency and throughput of packages and models
+commands/       the larger commands of `anabranch`
 cli             the command `anabranch`
-bench_command   `anabranch bench`
-cache_command   `anabranch cache`
-chat_command    `anabranch chat`
-tune_command    `anabranch tune`
 tools           the command `anabranch-opt` of an installed wheel
 config          the options of a compilation, and the environment's defaults
 errors          the errors that users meet

@@ -8,16 +8,15 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from . import (
-    _C,
-    __version__,
+from . import _C, __version__
+from .commands import (
     bench_command,
     cache_command,
     chat_command,
+    compile_command,
     tune_command,
 )
-from .cache_command import add_trust, trusting
-from .measure import compile_command
+from .commands.cache_command import add_trust, trusting
 from .packages import kernel_library
 from .trace.page import write_report
 

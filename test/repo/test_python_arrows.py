@@ -54,17 +54,13 @@ ARROWS: dict[str, set[str]] = {
         *("marks", "describe", "trace", "shapes", "packages", "capture"),
         *("backend", "deploy", "method_cache"),
     },
-    "cache_command": {"packages", "method_cache"},
     "tools": set(),
     "llm": {"extension"},
-    "chat_command": {"llm"},
     "measure": {"describe", "packages", "trace", "backend", "deploy"},
-    "bench_command": {"measure"},
-    "tune_command": {"measure", "packages", "backend"},
-    "cli": {
-        *("trace", "packages", "bench_command", "cache_command", "chat_command"),
-        *("tune_command", "measure"),
+    "commands": {
+        *("packages", "backend", "deploy", "method_cache", "llm", "measure"),
     },
+    "cli": {"trace", "packages", "commands"},
 }
 # The door looks names up when they are used. Modules of the package import only
 # `__version__` from it; a front end imports any public name.

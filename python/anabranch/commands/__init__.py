@@ -1,9 +1,9 @@
-"""The commands of `anabranch` that need more than a few lines, one a module. Start with
-`cache`.
+"""The commands of `anabranch` that need more than a few lines. Start with
+`cache_command`.
 
-bench    measures latency and throughput
-cache    lists, shows and empties the compile cache
-chat     has a language model answer in the terminal
-compile  writes a package of a model, for this machine or for others
-tune     times a model's products and keeps what wins
+bench_command    measures latency and throughput of a package or a model
+cache_command    lists, shows, verifies, prunes and exports entries of the cache
+chat_command     has a language model answer in the terminal
+compile_command  writes a package of a model, for this machine or for others
+tune_command     times ways to cut up a model's products and keeps the best
 """

@@ -1,4 +1,4 @@
-"""Measures packages and models that functions give, and compiles these models.
+"""Measures packages and models: latency and throughput.
 
 Start with `bench`; docs/measuring.md explains the figures.
 
@@ -7,5 +7,4 @@ subject  finds the package or model to measure
 shapes   parses shapes of inputs on the command line
 latency  calls a function again and again and times the calls
 compare  compares two records
-compile_command  `anabranch compile`, for models as `anabranch bench` takes them
 """

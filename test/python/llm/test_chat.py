@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("transformers")
 from word_tokenizer import words
 
-from anabranch import chat_command
+from anabranch.commands import chat_command
 from anabranch.llm import chat, engines
 from anabranch.llm.chatting.chat_tokenizer import LoadedTokenizer, SavedTokenizer
 
