@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -26,8 +27,6 @@ _RECURRENT = "takes_recurrent_layers"
 _RUN_SIZES = "takes_run_sizes"
 # Where a wrapper keeps the backend that it wraps.
 _INNER = ("_torchdynamo_orig_backend", "compiler_fn", "func")
-# The position of `one_graph` among the arguments of Dynamo's `_compile`.
-_ONE_GRAPH = 6
 
 
 def takes_recurrent_layers(backend: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,7 +43,9 @@ def takes_run_sizes(backend: Callable[..., Any]) -> Callable[..., Any]:
     return backend
 
 
-def _asks(backend: Any, mark: str) -> bool:
+def backend_has(backend: Any, mark: str) -> bool:
+    """Whether a backend of torch.compile, or one that it wraps, has a true attribute of
+    this name."""
     while backend is not None:
         if getattr(backend, mark, False):
             return True
@@ -57,33 +58,38 @@ def _asks(backend: Any, mark: str) -> bool:
 def _listen() -> None:
     """Lets each compilation of Dynamo begin here."""
     compile_frame = convert_frame._compile
+    one_graph = list(inspect.signature(compile_frame).parameters).index("one_graph")
 
     @functools.wraps(compile_frame)
     def begin(*args: Any, **kwargs: Any) -> Any:
         backends = list(filter(callable, args))
         layers = not torch.is_grad_enabled() and any(
-            _asks(backend, _RECURRENT) for backend in backends
+            backend_has(backend, _RECURRENT) for backend in backends
         )
         with taken_in() if layers else contextlib.nullcontext():
-            if any(_asks(backend, _RUN_SIZES) for backend in backends):
-                return _with_run_sizes(compile_frame, *args, **kwargs)
+            if any(backend_has(backend, _RUN_SIZES) for backend in backends):
+                whole = args[one_graph]
+                return _with_run_sizes(compile_frame, whole, *args, **kwargs)
             return compile_frame(*args, **kwargs)
 
     convert_frame._compile = begin
 
 
-def _with_run_sizes(compile_frame: Any, *args: Any, **kwargs: Any) -> Any:
+def _with_run_sizes(
+    compile_frame: Any, one_graph: bool, *args: Any, **kwargs: Any
+) -> Any:
     """Compiles a frame with sizes that data decide in its graph. Dynamo has errors for
     code that uses such a number in a way that it cannot trace (`items[x.item()]`). It
-    compiles this frame again, and breaks the graph where the number comes from."""
-    whole = settings.patch(
+    compiles this frame again, and breaks the graph where the number comes from, unless
+    the caller wants `one_graph`."""
+    taken = settings.patch(
         capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True
     )
     try:
-        with dynamo_lock.held(), whole:
+        with dynamo_lock.held(), taken:
             return compile_frame(*args, **kwargs)
     except (GuardOnDataDependentSymNode, BackendCompilerFailed) as error:
-        if args[_ONE_GRAPH] or not _depends_on_data(error):
+        if one_graph or not _depends_on_data(error):
             raise
     return compile_frame(*args, **kwargs)
 

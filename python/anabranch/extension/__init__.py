@@ -36,6 +36,7 @@ _HOMES = {
     "graphs": (
         "Description",
         "InputSource",
+        "backend_has",
         "compile_graph",
         "complete_nodes",
         "configure",

@@ -12,6 +12,7 @@ from torch._ops import OpOverload
 
 from .. import _C, backend, config, purity
 from ..capture import aot, eager_graph, handmade, observer
+from ..capture.frames import backend_has
 from ..capture.input_sources import input_sources
 from ..describe import description
 from ..shapes.gears import GearDim
@@ -19,6 +20,7 @@ from ..shapes.gears import GearDim
 __all__ = [
     "Description",
     "InputSource",
+    "backend_has",
     "compile_graph",
     "complete_nodes",
     "configure",

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import torch._dynamo.config as settings
 from torch._dynamo.variables.builder import VariableBuilder
 
+from anabranch import extension
+
 __all__ = ["with_constant_floats"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _MARK = "with_constant_floats"
-# Where a wrapper keeps the backend that it wraps.
-_INNER = ("_torchdynamo_orig_backend", "compiler_fn", "func")
 
 
 def with_constant_floats(backend: _F) -> _F:
@@ -29,15 +29,6 @@ def with_constant_floats(backend: _F) -> _F:
     return backend
 
 
-def _is_marked(backend: Any) -> bool:
-    while backend is not None:
-        if getattr(backend, _MARK, False):
-            return True
-        found = (getattr(backend, name, None) for name in _INNER)
-        backend = next((inner for inner in found if inner is not None), None)
-    return False
-
-
 @functools.cache
 def _listen() -> None:
     """Lets Dynamo ask here when it meets a float."""
@@ -45,7 +36,7 @@ def _listen() -> None:
 
     @functools.wraps(wrap_symfloat)
     def wrap(self: Any, value: float) -> Any:
-        if not _is_marked(self.tx.output.compiler_fn):
+        if not extension.backend_has(self.tx.output.compiler_fn, _MARK):
             return wrap_symfloat(self, value)
         with settings.patch(assume_static_by_default=True):
             return wrap_symfloat(self, value)
