@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -69,17 +69,35 @@ def _from_integer(x: torch.Tensor) -> torch.Tensor:
     return x - torch.round(x)
 
 
-def _lgamma(x: torch.Tensor) -> torch.Tensor:
-    """Stirling's series beyond LARGE, where x is moved in steps of one; the reflection
-    formula below 1/2."""
+class _Moved(NamedTuple):
+    """An argument, moved to where the series below converge.
+
+    reflects  below 1/2, where the reflection formula takes 1 - x in the place of x
+    moves     below LARGE, where the argument is LARGE more
+    steps     where it moves, the first of LARGE arguments in steps of one; else one
+    large     the moved argument"""
+
+    reflects: torch.Tensor
+    moves: torch.Tensor
+    steps: torch.Tensor
+    large: torch.Tensor
+
+
+def _moved(x: torch.Tensor) -> _Moved:
     reflects = x < 0.5
     positive = torch.where(reflects, 1 - x, x)
     moves = positive < LARGE
     steps = torch.where(moves, positive, 1.0)
+    large = torch.where(moves, positive + LARGE, positive)
+    return _Moved(reflects, moves, steps, large)
+
+
+def _lgamma(x: torch.Tensor) -> torch.Tensor:
+    """Stirling's series."""
+    reflects, moves, steps, large = _moved(x)
     product = steps
     for step in range(1, LARGE):
         product = product * (steps + step)
-    large = torch.where(moves, positive + LARGE, positive)
     inverse = 1 / large
     # This form is infinite, and no NaN, where x is.
     series = (large - 0.5) * (torch.log(large) - 1) + 0.5 * (math.log(2 * math.pi) - 1)
@@ -94,14 +112,10 @@ def _lgamma(x: torch.Tensor) -> torch.Tensor:
 
 def _digamma(x: torch.Tensor) -> torch.Tensor:
     """The derivative of `_lgamma`, by the same series and formula."""
-    reflects = x < 0.5
-    positive = torch.where(reflects, 1 - x, x)
-    moves = positive < LARGE
-    steps = torch.where(moves, positive, 1.0)
+    reflects, moves, steps, large = _moved(x)
     moved = 1 / steps
     for step in range(1, LARGE):
         moved = moved + 1 / (steps + step)
-    large = torch.where(moves, positive + LARGE, positive)
     square = 1 / (large * large)
     series = torch.log(large) - 0.5 / large
     series = series - square * _polynomial(square, DERIVATIVE[::-1])
@@ -125,14 +139,11 @@ def _polygamma(n: int, x: torch.Tensor) -> Any:
 
 def _trigamma(x: torch.Tensor) -> torch.Tensor:
     """The derivative of `_digamma`, by the same series and formula."""
-    reflects = x < 0.5
-    positive = torch.where(reflects, 1 - x, x)
-    moves = positive < LARGE
-    steps = torch.where(moves, positive, 1.0)
+    reflects, moves, steps, large = _moved(x)
     moved = 1 / (steps * steps)
     for step in range(1, LARGE):
         moved = moved + 1 / ((steps + step) * (steps + step))
-    inverse = 1 / torch.where(moves, positive + LARGE, positive)
+    inverse = 1 / large
     square = inverse * inverse
     series = inverse + square * (0.5 + inverse * _polynomial(square, BERNOULLI[::-1]))
     result = series + torch.where(moves, moved, 0.0)
