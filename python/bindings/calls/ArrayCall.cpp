@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "calls/ArrayCall.h"
+#include "anabranch/Layout.h"
 #include "support/Errors.h"
 #include "support/Gil.h"
 #include "support/Items.h"
@@ -183,9 +184,8 @@ PyObject *arrayOf(const OutputValue &output, size_t number,
   made.tensor = viewOf(found->tensor, output.tensor.dtype);
   const void *from = made.tensor.data;
   made.tensor.strides = nullptr;
-  size_t bytes = itemSize(made.tensor.dtype);
-  for (int32_t i = 0; i < made.tensor.rank; ++i)
-    bytes *= static_cast<size_t>(made.tensor.shape[i]);
+  size_t bytes =
+      static_cast<size_t>(spanOf(made.tensor)) * itemSize(made.tensor.dtype);
   bool succeeded = allocator.makeArray(made, number);
   if (succeeded && bytes)
     std::memcpy(made.tensor.data, from, bytes);

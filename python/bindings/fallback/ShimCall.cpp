@@ -25,6 +25,7 @@ ShimWord wordOf(ShimHandle handle) {
 }
 
 ShimHandle handleOf(ShimWord word) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): a word of the stack holds it.
   return reinterpret_cast<ShimHandle>(word);
 }
 
@@ -74,6 +75,7 @@ void drop(const Shim &shim, const SchemaType &type, ShimWord word) {
     break;
   case Kind::Optional:
     if (word) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): as in handleOf.
       auto *inner = reinterpret_cast<ShimWord *>(word);
       drop(shim, *type.inner, *inner);
       shim.deleteWord(inner);

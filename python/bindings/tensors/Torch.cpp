@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 #include <nanobind/nanobind.h>
+#include <tuple>
 #include <vector>
 
 using namespace anabranch;
@@ -164,12 +165,10 @@ PyObject *Torch::borrow(const TensorView &tensor) const {
   };
   auto borrowed = std::make_unique<Borrowed>();
   borrowed->shape.assign(tensor.shape, tensor.shape + tensor.rank);
-  borrowed->strides.resize(tensor.rank);
-  int64_t step = 1;
-  for (int32_t d = tensor.rank; d-- > 0;) {
-    borrowed->strides[d] = tensor.strides ? tensor.strides[d] : step;
-    step *= tensor.shape[d];
-  }
+  if (tensor.strides)
+    borrowed->strides.assign(tensor.strides, tensor.strides + tensor.rank);
+  else
+    borrowed->strides = contiguousStrides(tensor.shape, tensor.rank);
   dlpack::ManagedTensor &managed = borrowed->managed;
   managed.version = {dlpack::majorVersion, 0};
   managed.context = borrowed.get();
@@ -183,8 +182,9 @@ PyObject *Torch::borrow(const TensorView &tensor) const {
   managed.tensor.shape = borrowed->shape.data();
   managed.tensor.strides = borrowed->strides.data();
   PyObject *object = toObject(&managed);
+  // PyTorch holds it from now on.
   if (object)
-    (void)borrowed.release();
+    std::ignore = borrowed.release();
   return object;
 }
 

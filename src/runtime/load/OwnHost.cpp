@@ -3,6 +3,7 @@
 
 #include "runtime/load/OwnHost.h"
 
+#include "anabranch/Layout.h"
 #include "runtime/device/DeviceBuffer.h"
 
 #include <algorithm>
@@ -18,14 +19,10 @@ namespace {
 struct Made {
   Made(const Device &device, const TensorView &like)
       : memory(device), shape(like.shape, like.shape + like.rank),
-        strides(shape.size()) {
-    for (size_t i = shape.size(); i-- > 0; elements *= shape[i])
-      strides[i] = elements;
-  }
+        strides(contiguousStrides(like.shape, like.rank)) {}
 
   DeviceBuffer memory;
   std::vector<int64_t> shape, strides;
-  int64_t elements = 1;
   std::atomic<int> owners{1};
 };
 
@@ -46,11 +43,12 @@ Status OwnHost::call(const HostCall &call, HostResult *) {
 
 Expected<HostResult> OwnHost::make(const TensorView &like) {
   auto made = std::make_unique<Made>(device, like);
-  size_t bytes = static_cast<size_t>(made->elements) * itemSize(like.dtype);
+  TensorView tensor = {nullptr, made->shape.data(), made->strides.data(),
+                       like.rank, like.dtype};
+  size_t bytes = static_cast<size_t>(spanOf(tensor)) * itemSize(like.dtype);
   if (!made->memory.reserve(std::max<size_t>(bytes, 1)))
     return Status::outOfMemory();
-  TensorView tensor = {made->memory.get(), made->shape.data(),
-                       made->strides.data(), like.rank, like.dtype};
+  tensor.data = made->memory.get();
   return HostResult{made.release(), tensor};
 }
 
