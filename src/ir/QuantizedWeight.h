@@ -12,10 +12,11 @@
 //           are the depths 8 * i + 0..3 of a column, the high ones 8 * i + 4..7
 //   8 bits: [ceil(N / 64)][K' / 4][64][4] bytes, the depths 4 * i + 0..3
 //
-// A weight of floats of eight bits has their codes in the place of q, and their
-// values in the place of q - center. Its layout is that of 8 bits.
+// where K' is K rounded up to a multiple of 16. A weight of floats of eight
+// bits has their codes in the place of q, and their values in the place of q -
+// center. Its layout is that of 8 bits.
 //
-// K' is K rounded up to a multiple of 16. Scale and offset are
+// Scale and offset are
 // [ceil(N / 64)][ceil(K / group)][64], f32, or f16 and bf16 where the model has
 // them so. A weight whose zero points are one number has no offset. Elements
 // beyond N and K repeat the last one.

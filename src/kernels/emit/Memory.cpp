@@ -40,8 +40,7 @@ static bool isReadAsBits(Type element) {
          (isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8);
 }
 
-/// The type that LLVM loads, which is bytes for bool.
-static Type memoryType(Type element) {
+Type memoryType(Type element) {
   MLIRContext *context = element.getContext();
   if (element.isInteger(1))
     return IntegerType::get(context, 8);

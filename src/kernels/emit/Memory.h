@@ -22,6 +22,10 @@ constexpr int64_t widestStep = 4;
 /// Bytes of one element in memory.
 int64_t elementBytes(mlir::Type element);
 
+/// The type of an element in buffers: bytes for bool, integers of 64 bits for
+/// index, and the bits of floats on which LLVM must not select instructions.
+mlir::Type memoryType(mlir::Type element);
+
 /// Bytes of a tensor; none if only a call knows a size.
 std::optional<int64_t> tensorBytes(mlir::Value tensor);
 

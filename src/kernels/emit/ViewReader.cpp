@@ -202,17 +202,10 @@ static Value constantData(ElementSource &elements, Operation *op,
   OpBuilder &b = lanes.builder;
   auto module = elements.function.source->getParentOfType<ModuleOp>();
   Type element = values.getElementType();
-  // One byte for a bool and eight for an index, as in every buffer.
-  Type stored = element;
-  if (element.isIndex())
-    stored = b.getI64Type();
-  else if (element.isInteger(1))
-    stored = b.getI8Type();
-  else if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8) {
-    stored = b.getI8Type();
+  Type stored = memoryType(element);
+  if (isa<FloatType>(element)) {
     values = values.bitcast(stored);
-  }
-  if (stored != values.getElementType()) {
+  } else if (stored != element) {
     SmallVector<Attribute> attrs;
     for (const APInt &value : values.getValues<APInt>())
       attrs.push_back(b.getIntegerAttr(stored, value.getZExtValue()));
