@@ -552,19 +552,18 @@ TEST(AttentionPlans, FollowQueriesAndTypes) {
 }
 
 TEST(AttentionPlans, SayWhyTheyRefuse) {
-  auto refusalOf = [](const Case &c, const char *target, const PlanRow &row) {
-    native::ParsedKernel parsed(kernelText(c));
-    return row.propose(parsed.function(), targetOf(target, c)).refusal;
+  auto refusal = [](const Case &c, const char *target, const PlanRow &row) {
+    return refusalOf(row, kernelText(c), targetOf(target, c));
   };
   Case c{"", 4, 4, 12, 40, 64, 64}, large{"", 4, 4, 2, 40, 512, 64};
-  EXPECT_EQ(refusalOf(c, "znver4", streamedAttentionRow),
+  EXPECT_EQ(refusal(c, "znver4", streamedAttentionRow),
             "it has 12 queries; a copy of keys and values costs less for more "
             "than 8");
-  EXPECT_EQ(refusalOf(large, "znver4", streamedAttentionRow),
+  EXPECT_EQ(refusal(large, "znver4", streamedAttentionRow),
             "a head has more than 16 vectors");
-  EXPECT_EQ(refusalOf(c, "znver4", tileAttentionRow),
+  EXPECT_EQ(refusal(c, "znver4", tileAttentionRow),
             "the target has no tile registers for floats");
-  EXPECT_EQ(refusalOf(c, "znver4", packedAttentionRow), "");
+  EXPECT_EQ(refusal(c, "znver4", packedAttentionRow), "");
 }
 
 } // namespace

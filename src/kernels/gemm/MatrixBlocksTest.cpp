@@ -5,6 +5,7 @@
 #include "support/kernels/CompiledCase.h"
 #include "support/kernels/GemmCase.h"
 #include "support/kernels/GemmNumbers.h"
+#include "support/kernels/PlanChoice.h"
 
 #include <algorithm>
 #include <cmath>
@@ -134,18 +135,17 @@ TEST(MatrixBlocks, SumsOfBF16AreAsCloseAsThoseOfFloats) {
 }
 
 TEST(MatrixBlocks, AreForPanelsOfTheirLayout) {
-  auto refusalOf = [](const char *name, const GemmCase &c) {
-    native::ParsedKernel parsed(kernelText(c));
-    native::TargetInfo target = llvm::cantFail(native::TargetInfo::get(name));
-    return matrixBlocksRow.propose(parsed.function(), target).refusal;
+  auto refusal = [](const char *name, const GemmCase &c) {
+    return refusalOf(matrixBlocksRow, kernelText(c),
+                     llvm::cantFail(native::TargetInfo::get(name)));
   };
   GemmCase matrices = ofBytes[0], dots = ofBytes[0];
   dots.kPack = 4;
-  EXPECT_EQ(refusalOf("neoverse-v1", matrices), "");
+  EXPECT_EQ(refusal("neoverse-v1", matrices), "");
   for (const char *name : {"neoverse-n1", "avx512vnni", "portable"})
-    EXPECT_EQ(refusalOf(name, matrices),
+    EXPECT_EQ(refusal(name, matrices),
               "its right operand is in no panels of matrix instructions");
-  EXPECT_EQ(refusalOf("neoverse-v1", dots),
+  EXPECT_EQ(refusal("neoverse-v1", dots),
             "its right operand is in no panels of matrix instructions");
 }
 

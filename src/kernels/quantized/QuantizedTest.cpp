@@ -342,20 +342,19 @@ INSTANTIATE_TEST_SUITE_P(Cases, QuantizedTest,
                          caseName<WeightCase>);
 
 TEST(QuantizedPlans, SayWhyTheyRefuse) {
-  auto refusalOf = [](const WeightCase &c, const char *target,
-                      const PlanRow &row) {
-    native::ParsedKernel parsed(textOf(c));
-    native::TargetInfo info = llvm::cantFail(native::TargetInfo::get(target));
-    return row.propose(parsed.function(), info).refusal;
+  auto refusal = [](const WeightCase &c, const char *target,
+                    const PlanRow &row) {
+    return refusalOf(row, textOf(c),
+                     llvm::cantFail(native::TargetInfo::get(target)));
   };
   WeightCase two{"two", 2, 70, 128, 4, 32}, many{"many", 40, 70, 128, 4, 32};
-  EXPECT_EQ(refusalOf(two, "avx512vnni", tileDigitsRow),
+  EXPECT_EQ(refusal(two, "avx512vnni", tileDigitsRow),
             "the target has no tile registers for digits");
-  EXPECT_EQ(refusalOf(two, "amx", tileDigitsRow),
+  EXPECT_EQ(refusal(two, "amx", tileDigitsRow),
             "it has 2 rows; tile registers gain from 3 on");
-  EXPECT_EQ(refusalOf(many, "amx", vectorDigitsRow),
+  EXPECT_EQ(refusal(many, "amx", vectorDigitsRow),
             "floats cost less than digits of more than 32 rows");
-  EXPECT_EQ(refusalOf(two, "amx", vectorDigitsRow), "");
+  EXPECT_EQ(refusal(two, "amx", vectorDigitsRow), "");
 }
 
 } // namespace

@@ -1,68 +1,28 @@
 //===- ExpandF16Test.cpp - conversions of f16 against the compiler's ------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "support/native/KernelLibrary.h"
-
-#include "gtest/gtest.h"
+#include "support/native/ConversionKernel.h"
 
 #include <cmath>
 #include <cstring>
 #include <random>
 
+using namespace anabranch;
 using namespace anabranch::native;
 
 namespace {
 
 constexpr int64_t lanes = 8;
 
-/// A kernel "convert": out[i] = OP in[i] for sizes[0] elements.
-std::string kernelText(const std::string &op, const std::string &from,
-                       const std::string &to) {
-  auto vector = [](const std::string &element) {
-    return "vector<" + std::to_string(lanes) + "x" + element + ">";
-  };
-  return "func.func @convert(%buffers: !llvm.ptr, %sizes: !llvm.ptr,\n"
-         "                   %scratch: !llvm.ptr, %tile: i64) -> i32 {\n"
-         "  %p1 = llvm.getelementptr %buffers[1] : (!llvm.ptr) -> !llvm.ptr, "
-         "!llvm.ptr\n"
-         "  %in = llvm.load %buffers : !llvm.ptr -> !llvm.ptr\n"
-         "  %out = llvm.load %p1 : !llvm.ptr -> !llvm.ptr\n"
-         "  %size = llvm.load %sizes : !llvm.ptr -> i64\n"
-         "  %c0 = arith.constant 0 : i64\n"
-         "  %step = arith.constant " +
-         std::to_string(lanes) +
-         " : i64\n"
-         "  scf.for %i = %c0 to %size step %step : i64 {\n"
-         "    %a = llvm.getelementptr %in[%i] : (!llvm.ptr, i64) -> "
-         "!llvm.ptr, " +
-         from +
-         "\n    %b = llvm.getelementptr %out[%i] : (!llvm.ptr, i64) -> "
-         "!llvm.ptr, " +
-         to + "\n    %x = llvm.load %a {alignment = 2 : i64} : !llvm.ptr -> " +
-         vector(from) + "\n    %y = arith." + op + " %x : " + vector(from) +
-         " to " + vector(to) +
-         "\n    llvm.store %y, %b {alignment = 2 : i64} : " + vector(to) +
-         ", !llvm.ptr\n  }\n"
-         "  %ok = arith.constant 0 : i32\n"
-         "  return %ok : i32\n}\n";
-}
-
 class F16Test : public testing::TestWithParam<const char *> {
 protected:
-  /// Converts the numbers; none if this processor can't.
+  /// Converts the numbers by an operation; none if this processor can't.
   template <typename To, typename From>
-  std::vector<To> convert(const char *op, const char *from, const char *to,
-                          std::vector<From> numbers) {
-    auto target = llvm::cantFail(TargetInfo::get(GetParam()));
-    auto library = llvm::cantFail(
-        KernelLibrary::fromText(kernelText(op, from, to), target));
-    if (!runs(target))
-      return {};
-    std::vector<To> results(numbers.size());
-    EXPECT_EQ(library.run("convert", {numbers.data(), results.data()},
-                          {int64_t(numbers.size())}),
-              0);
-    return results;
+  std::vector<To> convert(const std::string &op, const char *from,
+                          const char *to, const std::vector<From> &numbers) {
+    std::string steps = "%y = arith." + op + " %x : " + vectorOf(lanes, from) +
+                        " to " + vectorOf(lanes, to);
+    return native::convert<To>({lanes, from, to, steps}, GetParam(), numbers);
   }
 };
 

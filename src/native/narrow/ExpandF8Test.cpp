@@ -1,7 +1,7 @@
 //===- ExpandF8Test.cpp - floats of eight bits against APFloat ------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "support/native/KernelLibrary.h"
+#include "support/native/ConversionKernel.h"
 
 #include "llvm/ADT/APFloat.h"
 #include "gtest/gtest.h"
@@ -21,37 +21,6 @@ struct Format {
   const llvm::fltSemantics &(*semantics)();
 };
 
-/// A kernel "convert": out[i] = `steps` of in[i] for sizes[0] elements.
-std::string kernelText(const std::string &from, const std::string &to,
-                       const std::string &steps) {
-  auto vector = [](const std::string &element) {
-    return "vector<" + std::to_string(lanes) + "x" + element + ">";
-  };
-  return "func.func @convert(%buffers: !llvm.ptr, %sizes: !llvm.ptr,\n"
-         "                   %scratch: !llvm.ptr, %tile: i64) -> i32 {\n"
-         "  %p1 = llvm.getelementptr %buffers[1] : (!llvm.ptr) -> !llvm.ptr, "
-         "!llvm.ptr\n"
-         "  %in = llvm.load %buffers : !llvm.ptr -> !llvm.ptr\n"
-         "  %out = llvm.load %p1 : !llvm.ptr -> !llvm.ptr\n"
-         "  %size = llvm.load %sizes : !llvm.ptr -> i64\n"
-         "  %c0 = arith.constant 0 : i64\n"
-         "  %step = arith.constant " +
-         std::to_string(lanes) +
-         " : i64\n"
-         "  scf.for %i = %c0 to %size step %step : i64 {\n"
-         "    %a = llvm.getelementptr %in[%i] : (!llvm.ptr, i64) -> "
-         "!llvm.ptr, " +
-         from +
-         "\n    %b = llvm.getelementptr %out[%i] : (!llvm.ptr, i64) -> "
-         "!llvm.ptr, " +
-         to + "\n    %x = llvm.load %a {alignment = 1 : i64} : !llvm.ptr -> " +
-         vector(from) + "\n" + steps +
-         "    llvm.store %y, %b {alignment = 1 : i64} : " + vector(to) +
-         ", !llvm.ptr\n  }\n"
-         "  %ok = arith.constant 0 : i32\n"
-         "  return %ok : i32\n}\n";
-}
-
 using Case = std::tuple<const char *, Format>;
 
 class F8Test : public testing::TestWithParam<Case> {
@@ -59,32 +28,28 @@ protected:
   const llvm::fltSemantics &semantics() const {
     return std::get<1>(GetParam()).semantics();
   }
-  std::string vector() const {
-    return "vector<" + std::to_string(lanes) + "x" +
-           std::get<1>(GetParam()).name + ">";
-  }
+  const char *name() const { return std::get<1>(GetParam()).name; }
 
-  /// Converts the numbers; none if this processor can't.
-  template <typename To, typename From>
-  std::vector<To> convert(const std::string &text, std::vector<From> numbers) {
-    auto target = llvm::cantFail(TargetInfo::get(std::get<0>(GetParam())));
-    auto library = llvm::cantFail(KernelLibrary::fromText(text, target));
-    if (!runs(target))
-      return {};
-    std::vector<To> results(numbers.size());
-    EXPECT_EQ(library.run("convert", {numbers.data(), results.data()},
-                          {int64_t(numbers.size())}),
-              0);
-    return results;
+  /// The line that makes `result` of `value` by an operation.
+  static std::string step(const std::string &result, const std::string &op,
+                          const std::string &value, const std::string &from,
+                          const std::string &to) {
+    return result + " = arith." + op + " " + value + " : " +
+           vectorOf(lanes, from) + " to " + vectorOf(lanes, to) + "\n";
   }
 
   std::vector<uint8_t> narrow(const std::vector<float> &numbers) {
-    return convert<uint8_t>(
-        kernelText("f32", "i8",
-                   "    %s = arith.truncf %x : vector<16xf32> to " + vector() +
-                       "\n    %y = arith.bitcast %s : " + vector() +
-                       " to vector<16xi8>\n"),
-        numbers);
+    std::string steps = step("%s", "truncf", "%x", "f32", name()) +
+                        step("%y", "bitcast", "%s", name(), "i8");
+    return convert<uint8_t>({lanes, "f32", "i8", steps},
+                            std::get<0>(GetParam()), numbers);
+  }
+
+  std::vector<float> widen(const std::vector<uint8_t> &codes) {
+    std::string steps = step("%s", "bitcast", "%x", "i8", name()) +
+                        step("%y", "extf", "%s", name(), "f32");
+    return convert<float>({lanes, "i8", "f32", steps}, std::get<0>(GetParam()),
+                          codes);
   }
 
   float value(uint8_t code) const {
@@ -111,12 +76,7 @@ TEST_P(F8Test, EveryCodeIsWidened) {
   std::vector<uint8_t> all;
   for (int code = 0; code < 256; ++code)
     all.push_back(static_cast<uint8_t>(code));
-  auto floats = convert<float>(
-      kernelText("i8", "f32",
-                 "    %s = arith.bitcast %x : vector<16xi8> to " + vector() +
-                     "\n    %y = arith.extf %s : " + vector() +
-                     " to vector<16xf32>\n"),
-      all);
+  std::vector<float> floats = widen(all);
   for (size_t code = 0; code < floats.size(); ++code)
     EXPECT_TRUE(isSame(floats[code], value(static_cast<uint8_t>(code))))
         << code << " is " << floats[code];

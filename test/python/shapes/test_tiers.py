@@ -184,18 +184,10 @@ def script(rest):
     )
 
 
-def test_a_process_ends_while_its_thread_compiles():
-    done = script("[call(rows) for rows in range(2, 30)]\nprint('end')")
-    assert done.returncode == 0 and done.stdout == "end\n" and not done.stderr
-
-
-def test_a_forked_child_has_a_thread_of_its_own():
+def end_in_both_processes(before, steps):
+    """Runs the steps in a process and in its child, forked after `before`."""
     done = script(
-        "assert tiers.worker().finish(60)\n"
-        "child = os.fork()\n"
-        "for rows in (7, 8, 5): call(rows)\n"
-        "assert tiers.worker().finish(60)\n"
-        "assert anabranch.counters.specialised == 3\n"
+        f"{before}\nchild = os.fork()\n{steps}"
         "if child:\n"
         "    assert os.waitpid(child, 0)[1] == 0\n"
         "    print('end')\n"
@@ -203,6 +195,20 @@ def test_a_forked_child_has_a_thread_of_its_own():
         "    os._exit(0)"
     )
     assert done.returncode == 0 and done.stdout == "end\n", done.stderr
+
+
+def test_a_process_ends_while_its_thread_compiles():
+    done = script("[call(rows) for rows in range(2, 30)]\nprint('end')")
+    assert done.returncode == 0 and done.stdout == "end\n" and not done.stderr
+
+
+def test_a_forked_child_has_a_thread_of_its_own():
+    end_in_both_processes(
+        "assert tiers.worker().finish(60)",
+        "for rows in (7, 8, 5): call(rows)\n"
+        "assert tiers.worker().finish(60)\n"
+        "assert anabranch.counters.specialised == 3\n",
+    )
 
 
 def test_a_fallback_and_scalars(loads):
@@ -354,16 +360,7 @@ def test_a_model_that_is_gone_is_not_compiled_ahead(monkeypatch):
 
 
 def test_a_child_that_is_forked_while_a_thread_compiles_can_compile():
-    done = script(
-        "child = os.fork()\n"
-        "call(1)\n"
-        "if child:\n"
-        "    assert os.waitpid(child, 0)[1] == 0\n"
-        "    print('end')\n"
-        "else:\n"
-        "    os._exit(0)"
-    )
-    assert done.returncode == 0 and done.stdout == "end\n", done.stderr
+    end_in_both_processes("", "call(1)\n")
 
 
 class Layers(torch.nn.Module):

@@ -5,6 +5,7 @@
 #define ANABRANCH_SUPPORT_CODEGEN_PLANCHOICE_H
 
 #include "kernels/Plans.h"
+#include "support/native/ParsedKernel.h"
 
 #include "gtest/gtest.h"
 
@@ -21,6 +22,13 @@ inline std::string said(const std::vector<Considered> &considered) {
       text += "\n  " + one.row->name.str() + ": " +
               std::to_string(one.proposal.plan->cost()) + " cycles";
   return text;
+}
+
+/// Why the row has no plan for the kernel of a text; empty if it has one.
+inline std::string refusalOf(const PlanRow &row, const std::string &text,
+                             const native::TargetInfo &target) {
+  native::ParsedKernel parsed(text);
+  return row.propose(parsed.function(), target).refusal;
 }
 
 /// The name of the cheapest plan.
