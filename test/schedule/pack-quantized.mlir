@@ -16,7 +16,7 @@
 // CHECK: {initialize
 // CHECK: anabranch.yield {{.*}} : tensor<2x2x64xf32>
 // CHECK: {initialize
-// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 8, 0>
+// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 8, 0, 0>
 // CHECK: kind = "contraction"
 func.func @nibbles(%x: tensor<2x64xf32>, %q: tensor<70x32xi8> {anabranch.constant = "q"}, %s: tensor<70x2xf32> {anabranch.constant = "s"}) -> tensor<2x70xf32> {
   %zero = arith.constant 0.0 : f32
@@ -62,7 +62,7 @@ func.func @nibbles(%x: tensor<2x64xf32>, %q: tensor<70x32xi8> {anabranch.constan
 // CHECK-LABEL: func.func @bytes
 // CHECK: anabranch.yield {{.*}} : tensor<1x4x64x4xi8>
 // CHECK: {initialize
-// CHECK: anabranch.quantized_weight = array<i64: 8, 10, 128, 0>
+// CHECK: anabranch.quantized_weight = array<i64: 8, 10, 128, 0, 0>
 func.func @bytes(%x: tensor<2x10xf32>, %q: tensor<10x20xi8> {anabranch.constant = "q"}) -> tensor<2x20xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<10x20xf32>
@@ -90,7 +90,7 @@ func.func @bytes(%x: tensor<2x10xf32>, %q: tensor<10x20xi8> {anabranch.constant 
 // CHECK: {initialize
 // CHECK: anabranch.yield {{.*}} : tensor<1x1x64xf16>
 // CHECK: {initialize
-// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 0, 0>
+// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 0, 0, 0>
 func.func @halves(%x: tensor<2x32xf32>, %q: tensor<20x32xi8> {anabranch.constant = "q"}, %s: tensor<20xf16> {anabranch.constant = "s"}, %t: tensor<20xf16> {anabranch.constant = "t"}) -> tensor<2x20xf32> {
   %zero = arith.constant 0.0 : f32
   %en = tensor.empty() : tensor<20x32xi8>

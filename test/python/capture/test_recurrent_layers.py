@@ -151,9 +151,9 @@ def test_only_marked_backends_take_layers() -> None:
     def backend(module: Any, inputs: Any) -> Any:
         return module.forward
 
-    assert not frames._asks(backend, frames._RECURRENT)
+    assert not frames.backend_has(backend, frames._RECURRENT)
     marked = frames.takes_recurrent_layers(backend)
-    assert frames._asks(marked, frames._RECURRENT)
+    assert frames.backend_has(marked, frames._RECURRENT)
 
 
 def test_gradients_are_pytorchs() -> None:

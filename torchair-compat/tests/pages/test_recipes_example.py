@@ -37,6 +37,7 @@ if os.path.exists(os.path.join(here, "differs")):
 print("Request 0: outputs: " + text)
 print("tiny decode average inference time cost is 1.25 ms")
 """
+MODULES = ("files", "ranks", "run", "table", "tiny")
 PARTS = {
     "offline/infer.py": INFER,
     "core/kv_cache/cache_utils.py": "import torch\n"
@@ -53,6 +54,9 @@ def run(monkeypatch, capsys):
     monkeypatch.setattr(sys, "path", [str(EXAMPLE), *sys.path])
     # The stand-ins do not import it.
     monkeypatch.setitem(sys.modules, "transformers", None)
+    # The tests have a module `ranks` too.
+    for name in MODULES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
 
     def call(command: str, *arguments: object) -> tuple[object, str]:
         monkeypatch.setattr(sys, "argv", [command, *map(str, arguments)])
@@ -64,7 +68,7 @@ def run(monkeypatch, capsys):
         return code, said.out + said.err
 
     yield call
-    for name in ("files", "ranks", "run", "table", "tiny"):
+    for name in MODULES:
         sys.modules.pop(name, None)
 
 
