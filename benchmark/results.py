@@ -201,7 +201,7 @@ def readme(text: str) -> str:
 
 
 def pages() -> dict[Path, str]:
-    """What each page should hold."""
+    """The text that each page should have."""
     found = {
         path.with_suffix(".md"): page(read(path)) for path in RESULTS.glob("*.json")
     }

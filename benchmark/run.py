@@ -53,7 +53,7 @@ COLUMNS = (
 )
 
 
-# What the best of ours is compared with.
+# The best of ours is compared with these.
 COMPARED = {
     "eager": ("eager",),
     "Inductor": ("inductor", "inductor max"),

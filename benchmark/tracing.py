@@ -1,4 +1,4 @@
-"""What a trace costs: tracing.py [rounds]
+"""The cost of a trace: tracing.py [rounds]
 
 One process runs calls in turns, in changing order: without a trace, again without one,
 and with a trace that records. A figure is the median over the rounds of a turn's time,

@@ -27,7 +27,7 @@ TESTS = (
     *("test/python/models", "test/python/shapes", "test/python/cache"),
     *("test/python/capture/test_capture.py", "test/python/capture/test_freeze.py"),
 )
-# What pyproject.toml has, without the sources of the package.
+# pyproject.toml's paths without the sources of the package.
 PATHS = "test/repo test/repo/wheel test/python/support test/python/example_models"
 
 

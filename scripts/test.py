@@ -5,7 +5,7 @@
     test.py lint gtest  only these groups
 
 The last line adds up all runners. The exit status is 0 if nothing failed. A runner that
-ends without its counts is one failure. What failed is said again at the end."""
+ends without its counts is one failure. The end repeats the failures."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 vLLM has two operators in Python for it, and each looks its layer up and takes its cache
 apart. The operator here calls the kernels of vLLM's CPU backend with what it keeps of a
-layer. What other backends and settings ask for is left to vLLM's functions.
+layer. vLLM's own functions serve other backends and settings.
 
 No graph sees the paged cache, so to graphs the operator writes nothing: PyTorch traces
 them without functionalization."""
@@ -22,7 +22,7 @@ SCHEMA = "anabranch_vllm::attend(Tensor query, Tensor key, Tensor value, str lay
 
 
 class Vllm(Protocol):
-    """What the operator calls of vLLM."""
+    """The functions of vLLM that the operator calls."""
 
     def context(self) -> Any:
         """The context of the step."""

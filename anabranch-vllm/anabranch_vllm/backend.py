@@ -44,7 +44,7 @@ def compile_graph(
 
 
 def summary(before: Any, after: Any, report: Mapping[str, Any]) -> str:
-    """What was compiled between two states of the counters, as one line."""
+    """One line on the compilations between two states of the counters."""
     grown = {
         field.name: getattr(after, field.name) - getattr(before, field.name)
         for field in dataclasses.fields(after)

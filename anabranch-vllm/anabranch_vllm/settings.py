@@ -1,4 +1,4 @@
-"""What Anabranch asks of vLLM's compilation, and the environment's defaults."""
+"""Anabranch's settings of vLLM's compilation, and the environment's defaults."""
 
 from __future__ import annotations
 

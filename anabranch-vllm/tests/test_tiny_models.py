@@ -26,7 +26,7 @@ Answers = dict[str, dict[str, Any]]
 
 
 class Models:
-    """What the models answer. One process serves all models in one dtype."""
+    """The answers of the models. One process serves all models in one dtype."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -157,7 +157,7 @@ if __name__ == "__main__":
 
 
 def run(folder, script: str, *arguments: str) -> tuple[object, str]:
-    """What a script prints after RESULT, and all that its process wrote."""
+    """The value that a script prints after RESULT, and all output of its process."""
     (folder / "script.py").write_text(script)
     out, log = vllm_python.run(folder, folder / "script.py", *arguments)
     (line,) = [x for x in out.splitlines() if x.startswith("RESULT ")]

@@ -154,7 +154,7 @@ def measure(given: argparse.Namespace, cache: Path) -> dict[str, Any]:
 
 
 def described(given: argparse.Namespace) -> dict[str, Any]:
-    """What was measured, and where."""
+    """The conditions of the measurement: machine, versions, settings."""
     from record import cpu_model
 
     return {

@@ -1,4 +1,4 @@
-"""What a processor's scheduling model says of the inner loops of kernels.
+"""The inner loops of kernels by a processor's scheduling model.
 
 loops      the inner loops of a library of kernels, disassembled
 analyser   their cycles, by llvm-mca

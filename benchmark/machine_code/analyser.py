@@ -104,7 +104,7 @@ def peaks(target: str) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Figures:
-    """What one round of a loop does. `dtype` is that of most multiply-adds."""
+    """One round of a loop: work and cycles. `dtype` is that of most multiply-adds."""
 
     function: str
     instructions: int

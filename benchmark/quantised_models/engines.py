@@ -31,7 +31,7 @@ ENGINES = ("anabranch", "openvino", "onnxruntime")
 SECONDS_OF_TURN = 0.15
 
 
-# What the engines read
+# Files that the engines read
 
 
 def write_package(name: str, folder: Path) -> None:

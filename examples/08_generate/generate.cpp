@@ -240,7 +240,7 @@ bool parseNumber(const char *text, int64_t &value) {
   return end != text && *end == '\0' && value >= 0;
 }
 
-/// What is wrong with the command line; empty: nothing.
+/// The error in the command line; empty: none.
 std::string parse(int argc, char **argv, Options &o) {
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];

@@ -50,7 +50,7 @@ public:
       close(peer);
   }
 
-  /// What each rank gives, in the order of the ranks. All give as much.
+  /// The bytes of each rank, in the order of the ranks. All give as many.
   std::vector<Bytes> exchange(const Bytes &mine) {
     std::vector<Bytes> all(ranks, Bytes(mine.size()));
     all[rank] = mine;

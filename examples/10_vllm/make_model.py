@@ -13,7 +13,7 @@ from transformers import (
     LlamaForCausalLM,
 )
 
-# What transformers adds to the configuration of a model that it read from GGUF.
+# Fields that transformers adds to the configuration of a model read from GGUF.
 OF_GGUF = ("quantization_config", "architectures", "model_type")
 
 

@@ -107,7 +107,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def read(path: Path | None) -> dict[Way, Ended]:
-    """What has run, by the last line of each way."""
+    """The runs so far: the last line of each way counts."""
     lines = path.read_text().splitlines() if path and path.is_file() else []
     rows = [json.loads(line) for line in lines]
     return {tuple(row["way"]): Ended(**row["end"]) for row in rows}

@@ -1,4 +1,4 @@
-"""What a tiny model of each recipe has: its configuration, and settings of its run."""
+"""The tiny model of each recipe: its configuration, and the settings of its run."""
 
 from __future__ import annotations
 

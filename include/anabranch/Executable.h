@@ -27,10 +27,10 @@ struct OpenOptions {
   /// The target to run, if the package has several. Empty: the value of
   /// ANABRANCH_TARGET, else the best target that this CPU can run.
   std::string target;
-  /// Whose packages may be opened. "user": packages of this user or root that
-  /// no other user may write. "group": also packages that a group of this
-  /// process owns or may write, and links. "anyone": all. Empty: the value of
-  /// ANABRANCH_TRUST, else "user".
+  /// The owners whose packages may be opened. "user": packages of this user or
+  /// root that no other user may write. "group": also packages that a group of
+  /// this process owns or may write, and links. "anyone": all. Empty: the value
+  /// of ANABRANCH_TRUST, else "user".
   std::string trust;
   /// Runs the operators that have no kernel. Must outlive the executable. Null:
   /// a package with such operators is refused.

@@ -44,7 +44,7 @@ struct FrameworkTeam {
   /// Runs `body` on each of these threads, the calling one as number 0, and
   /// returns when all have returned.
   void (*run)(void (*body)(void *data, int number), void *data);
-  /// What traces call the threads.
+  /// The threads' name in traces.
   const char *name;
 };
 /// Lets calls run as regions of this team, if they want as many threads as it

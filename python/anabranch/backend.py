@@ -129,7 +129,7 @@ def _traced(
 
 
 def _key(config: Config, geared: Sequence[gears.GearDim]) -> str:
-    """What a compilation depends on besides the graph."""
+    """A digest of everything except the graph that a compilation depends on."""
     options = {n: v for n, v in config.as_dict().items() if n not in cache.WATCHING}
     sizes = [(gear.input, gear.dim, gear.sizes) for gear in geared]
     return cache.digest(cache.identity(), options, sizes)

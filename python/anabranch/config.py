@@ -1,4 +1,4 @@
-"""What a user can set: one frozen dataclass, and the environment's defaults for it."""
+"""The user's settings: one frozen dataclass, and the environment's defaults for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this process compiled and how long its calls take, for a monitoring system.
+"""Counts of compilations and times of calls of this process, for a monitoring system.
 
 The module has the method `collect()` of a collector of Prometheus' Python client, and
 does not import the client:

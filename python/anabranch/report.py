@@ -1,4 +1,4 @@
-"""What was compiled, what PyTorch runs instead, and why: counters, reports, messages."""
+"""Counters, reports and messages: the compiled parts, PyTorch's parts, and the reasons."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ bool hasStaticPlace(mlir::OffsetSizeAndStrideOpInterface slice);
 /// Whether a tensor is filled with zeros.
 bool isZeros(mlir::Value tensor);
 
-/// What products can have around their windows: the byte that a tensor of bytes
-/// is filled with, or 0 of a tensor of zeros.
+/// The padding that products can have around their windows: the byte that a
+/// tensor of bytes is filled with, or 0 of a tensor of zeros.
 std::optional<int8_t> windowFill(mlir::Value tensor);
 
 } // namespace analysis

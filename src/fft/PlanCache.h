@@ -8,7 +8,7 @@
 
 namespace anabranch::fft {
 
-/// What a job of a kind and a length reads.
+/// The tables that a job of a kind and a length reads.
 template <typename T> struct Tables {
   Tables(Kind kind, int64_t length);
 

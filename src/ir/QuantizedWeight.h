@@ -37,14 +37,14 @@ struct QuantizedWeight {
   int64_t bits;   ///< 4 or 8
   int64_t group;  ///< depths that share a scale
   int64_t center; ///< the integer that stands for zero if there is no offset
-  /// What products read their other operand as.
+  /// The form in which products read their other operand.
   enum class Left : int64_t {
     Exact,   ///< numbers with the precision of their type
     Rounded, ///< bytes, with a scale for each row and some depths
     Bytes,   ///< bytes: its elements are whole numbers from -128 to 127
   };
   Left left = Left::Exact;
-  /// What a code stands for.
+  /// The number format of a code.
   enum class Code : int64_t { Integer, E4M3FN, E5M2, E4M3FNUZ, E5M2FNUZ };
   Code code = Code::Integer;
 

@@ -13,7 +13,7 @@ namespace kernels {
 /// the kernel.
 llvm::ArrayRef<PlanRow> planRows();
 
-/// What became of a row for one kernel.
+/// A row's proposal for one kernel, or its refusal.
 struct Considered {
   const PlanRow *row;
   Proposal proposal;

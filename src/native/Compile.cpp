@@ -60,7 +60,7 @@ struct Job {
   std::string key; ///< in the object store; empty: not stored
 };
 
-/// What all jobs share.
+/// The state that all jobs share.
 struct Shared {
   Shared(const CompileOptions &options, EmitFn emit, const ProgressFn &progress,
          size_t total)

@@ -34,7 +34,7 @@ llvm::ArrayRef<PhaseInfo> allPhases();
 std::optional<Phase> findPhase(llvm::StringRef name);
 const PhaseInfo &infoOf(Phase phase);
 
-/// What Schedule does with the streams of a graph.
+/// Schedule's settings for the streams of a graph.
 struct StreamOptions {
   bool repairHazards = false; ///< order in-place writes after readers
   bool find = false; ///< also make streams where `machine` promises a gain

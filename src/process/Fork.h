@@ -1,8 +1,8 @@
 //===- Fork.h - what the child of a fork may rely on ------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// The child of a fork has one thread. What the parent's other threads held or
-// were changing at that moment stays so for ever. The runtime knows two ways
+// The child of a fork has one thread. Locks and half-made changes of the
+// parent's other threads stay as they were at that moment. The runtime knows two ways
 // out: a fork waits for the end of short sections (NoFork), and the child makes
 // anew what threads hold for long (ForkLocal).
 

@@ -40,7 +40,7 @@ struct Work {
   std::vector<Term> flops, bytes;
 };
 
-/// What a trace shows of a command. A slice names it by its index in
+/// A command's description in a trace. A slice names it by its index in
 /// ProgramInfo::labels.
 struct Label {
   std::string name;      ///< kernel or operator

@@ -30,7 +30,7 @@ struct CallRecord {
   std::vector<int64_t> slots; ///< the size table
 };
 
-/// What one thread recorded.
+/// The records of one thread.
 struct ThreadRecord {
   int thread = 0; ///< the system's number
   std::string name;

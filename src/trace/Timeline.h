@@ -8,7 +8,7 @@
 
 namespace anabranch::trace {
 
-/// What one thread did for one command.
+/// One thread's work for one command.
 struct Piece {
   Slice slice;
   int thread; ///< in Timeline::threads

@@ -16,7 +16,7 @@ needs_vllm = pytest.mark.skipif(not PYTHON, reason="ANABRANCH_VLLM_PYTHON is not
 
 
 def run(folder: Path, script: Path, *arguments: str) -> tuple[str, str]:
-    """What a script writes to stdout and to stderr. The script's first argument is
+    """The output of a script: stdout and stderr. The script's first argument is
     `folder`, which has vLLM's cache."""
     environment = os.environ | {
         "HF_HUB_OFFLINE": "1",

@@ -68,7 +68,7 @@ class Timeline {
     canvas.style.height = `${height}px`;
   }
 
-  // What is in view, in nanoseconds.
+  // The range in view, in nanoseconds.
   range() {
     const [left, right] = this.base.range();
     return this.width ? [this.x.invert(left), this.x.invert(right)] : [0, lastMoment];
@@ -273,7 +273,7 @@ class Timeline {
     this.drawOverview();
   }
 
-  // Those wide enough for lines between their slices; none when there are many.
+  // The calls in view that are wide enough for lines between their slices; none when there are many.
   callsInView(limit) {
     const [from, to] = this.range();
     const found = data.calls.filter((c) => c.begin < to && c.begin + c.time > from);

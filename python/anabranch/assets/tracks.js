@@ -39,7 +39,7 @@ function colourOf(about, look) {
   return look.palette.work[about.work];
 }
 
-// What is drawn, from top to bottom: heads of groups and tracks with their place.
+// The rows to draw, from top to bottom: heads of groups and tracks with their place.
 function layOut(tracks) {
   const rows = [];
   let y = size.axis;

@@ -231,7 +231,7 @@ def _value_of(node: torch.fx.Node) -> Any:
 
 
 def _shape_of(node: torch.fx.Node) -> Any:
-    """What the trace of an operator depends on: types, dtypes, shapes and strides."""
+    """A key of an operator's trace: types, dtypes, shapes and strides."""
     arguments = torch.fx.node.map_arg((node.args, node.kwargs), _layout)
     return node.target, str(arguments)
 
@@ -242,7 +242,7 @@ def _layout(node: torch.fx.Node) -> Any:
 
 
 def _visible_type(value: Any) -> Any:
-    """What later nodes can see of a value: dtype, shape, strides."""
+    """The properties of a value that later nodes can see: dtype, shape, strides."""
     if isinstance(value, torch.Tensor):
         return value.dtype, [str(size) for size in value.shape], value.device
     if isinstance(value, list | tuple):

@@ -16,7 +16,7 @@ from ..describe.description import Description, InputSource
 
 
 class Observer(Protocol):
-    """What the front end tells about one compilation, in the order of the methods."""
+    """Gets events of one compilation from the front end, in the order of the methods."""
 
     kernels: list[str]  # keys of static kernels that were added to the executable
 

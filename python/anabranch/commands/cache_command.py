@@ -25,7 +25,7 @@ from ..packages.cache import (
 
 PACKAGE = ("manifest.json", "program.bin", "kernels.so", "constants.safetensors")
 TRUST = "ANABRANCH_TRUST"
-# What entries of kinds without a name of their own hold.
+# The contents of entries whose kind has no name of its own.
 NAMES = {TUNINGS: "blockings of products", ROUNDINGS: "quantised layers"}
 Row = dict[str, Any]
 

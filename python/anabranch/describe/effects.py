@@ -55,6 +55,6 @@ def arguments_of(node: Node, operator: OpOverload) -> dict[str, Any]:
 
 
 def returned(node: Node) -> Any:
-    """What the operator returns, as it would return it."""
+    """The operator's results, in the form in which it returns them."""
     values = node.meta["val"][1:]
     return values[0] if len(values) == 1 else values

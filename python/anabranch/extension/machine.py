@@ -1,4 +1,4 @@
-"""What a front end takes from the machine: memory, and folders for a while. Needs no
+"""The machine's memory and temporary folders, for front ends. Needs no
 PyTorch."""
 
 from __future__ import annotations

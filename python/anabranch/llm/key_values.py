@@ -90,7 +90,7 @@ class Layer(StaticLayer):
         self.cumulative_length.sub_(abs(tokens_to_remove))
 
     def tensors(self) -> tuple[torch.Tensor, ...]:
-        """What is kept of each token, [rows, heads, tokens, any size]."""
+        """The tensors that keep something of each token, [rows, heads, tokens, any size]."""
         return self.keys, self.values
 
     def clear(self, tokens: int) -> None:
@@ -287,8 +287,8 @@ class KeyValues:
 
 
 def _differ(found: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Whether logits differ by more than rounding. Those of a model that makes no
-    finite ones tell nothing."""
+    """Whether logits differ by more than rounding. A model without finite logits
+    tells nothing."""
     error = (found.double() - expected.double()).norm()
     most = max(LEAST_DIFFERENCE, MOST_ROUNDINGS * torch.finfo(expected.dtype).eps)
     return bool(error > most * expected.double().norm())
@@ -296,7 +296,7 @@ def _differ(found: torch.Tensor, expected: torch.Tensor) -> bool:
 
 @torch.no_grad()
 def _layer_shapes(model: Any, length: int) -> list[LayerShape]:
-    """What each layer keeps of one token. A run of the model tells it, since
+    """The state that each layer keeps of one token. A run of the model tells it, since
     configurations spell it in many ways. ValueError: the model cannot use a static
     cache of this length."""
     config = model.config.get_text_config(decoder=True)

@@ -26,8 +26,8 @@ KINDS = ("int8", "int4")
 # The part of the weights that has bytes with "int4": those of the layers whose 4 bits
 # would change what the model says most for their size.
 IN_BYTES = 0.15
-# What 4 bits may cost without further layers in bytes: nats of divergence for a word or,
-# where no gradients are known, parts of the layers' squared results.
+# The cost of 4 bits up to which no layers go back to bytes: nats of divergence for a
+# word or, where no gradients are known, parts of the layers' squared results.
 LITTLE = 0.005
 
 Make = Callable[[nn.Module, torch.Tensor], nn.Module]
@@ -57,7 +57,7 @@ def quantized(model: Any, kind: str, calibration: Any = None) -> Any:
     }
     tokens, readings = None, dict[nn.Module, Reading]()
     gradients = dict[nn.Module, torch.Tensor]()
-    # What the layers of other modules read is not known.
+    # The inputs of the layers of other modules are not known.
     if hasattr(model, "get_input_embeddings"):
         tokens = (
             layer_inputs.random_tokens(model)
@@ -110,7 +110,7 @@ def _sensitive(
             # By the quadratic form of Fisher's information, about the divergence.
             squares = gradients.get(layer)
             return 0.0 if squares is None else float(errors @ squares) / 2
-        # What outputs cause is not known: those of all layers count the same.
+        # The effect of outputs is not known: the outputs of all layers count the same.
         wanted = reading.output * len(weight)
         return float(errors.sum()) / wanted if wanted > 0 else 0.0
 

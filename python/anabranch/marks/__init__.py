@@ -1,4 +1,4 @@
-"""What users mark in a model: streams, events, super kernels and gears.
+"""The marks of a model that users make: streams, events, super kernels and gears.
 
 Marks are annotations and side effects of the graph, so they survive every trace.
 Start with `scope`.

@@ -23,7 +23,7 @@ FORMAT = 1
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What `anabranch bench` measures and how.
+    """The settings of `anabranch bench`.
 
     `gears` are the shapes to measure, one after another; without any, the inputs' own.
     `arrays` are values of inputs by name. `options` are fields of Config.

@@ -15,7 +15,7 @@ from ..describe.views import Alias
 
 @dataclasses.dataclass(frozen=True)
 class Calling:
-    """What a call does besides running the program. Positions count the arguments of
+    """The steps of a call besides the run of the program. Positions count the arguments of
     Dynamo's graph."""
 
     arguments: int  # the number of arguments

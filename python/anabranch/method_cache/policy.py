@@ -1,4 +1,4 @@
-"""What a front end decides about the entry of one method: its folder, what it depends on,
+"""A front end's decisions on the entry of one method: its folder, its dependencies,
 and the messages about it."""
 
 from __future__ import annotations

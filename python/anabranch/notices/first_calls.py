@@ -128,7 +128,7 @@ def _tell_breaks(breaks: list[dict[str, str]]) -> None:
 
 
 def _way_out(breaks: list[dict[str, str]]) -> str:
-    """What else to do about breaks where data decides a size or a number."""
+    """Further advice about breaks where data decides a size or a number."""
     decided = ("Dynamic shape operator", "Unsupported Tensor.item() call")
     if not any(entry["reason"].startswith(decided) for entry in breaks):
         return ""

@@ -228,8 +228,8 @@ def load(
         except ValueError as error:
             raise OptionError(str(error)) from error
     if config.freeze == "move":
-        # They were read for the package, which has a copy of them. Whoever follows them
-        # would read them again for their hashes.
+        # They were read for the package, which has a copy of them. A reader that
+        # follows them would read them again for their hashes.
         owner_hashes(described)
         parameter_file.drop_all_pages()
     try:

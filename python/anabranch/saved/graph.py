@@ -85,7 +85,7 @@ class SavedGraph(OutputCode):
 
         return guarded
 
-    # What PyTorch asks of an artefact
+    # PyTorch's interface of an artefact
 
     def prepare_for_serialization(self) -> None:
         """Nothing: the pickled form leaves out what belongs to this process."""

@@ -22,7 +22,7 @@ from .tiers import PAUSE, worker
 
 @dataclass(frozen=True)
 class Modes:
-    """What Dynamo's guards read of the thread that calls."""
+    """The calling thread's state that Dynamo's guards read."""
 
     inference: bool = field(default_factory=torch.is_inference_mode_enabled)
     grad: bool = field(default_factory=torch.is_grad_enabled)

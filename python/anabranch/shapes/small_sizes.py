@@ -69,7 +69,7 @@ class _SmallSizes:
         self.places = places
         # Compiles at its first call. Its guards are its own, so nobody drops them.
         self.small = torch.compile(module, backend=backend)
-        # What a process loads that PyTorch saved the graph for.
+        # PyTorch saves a graph by this method, and other processes load the result.
         self.serialize = getattr(call, "serialize", None)
 
     def __call__(self, *arguments: Any) -> Any:

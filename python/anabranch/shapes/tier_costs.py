@@ -30,7 +30,7 @@ SIMILAR = 4.0
 
 
 class Gains:
-    """What programs for certain sizes save, of one executable: learnt from the calls
+    """The gain of programs for certain sizes, of one executable: learnt from the calls
     of the symbolic program and of the programs that were made."""
 
     def __init__(self, kernels: int) -> None:

@@ -29,7 +29,7 @@ MOST_SYMBOLS = 2
 
 
 class Seen(threading.local):
-    """What the compilations of this thread found: `sizes` of symbols while `_noticing`,
+    """The findings of this thread's compilations: `sizes` of symbols while `_noticing`,
     and whether a graph was `compiled`."""
 
     sizes: set[int] | None = None
@@ -102,7 +102,7 @@ Places = frozenset[tuple[int, int]]
 
 
 class Compilations:
-    """Those for sizes of one that have not ended."""
+    """The jobs for sizes of one that have not ended."""
 
     def __init__(self) -> None:
         self.jobs: dict[Places, ahead.Job] = {}

@@ -265,7 +265,7 @@ void Program::tellTimes(const HostTimes &times) {
   Ref goesOn(times.tell(listener.get()));
   if (!goesOn)
     PyErr_WriteUnraisable(listener.get());
-  // What the old listener holds may call this program while it is freed.
+  // An object of the old listener may call this program while it is freed.
   if (!goesOn || goesOn.get() != Py_True)
     Ref freed(std::exchange(timeListener, Ref()));
 }

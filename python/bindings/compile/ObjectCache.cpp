@@ -16,7 +16,7 @@ namespace {
 constexpr char fileName[] = "kernel.o";
 constexpr char indexName[] = "entry.json";
 
-/// Whoever writes the entry just now has no time for readers: they go without.
+/// A reader does not wait for a process that writes the entry just now.
 bool isLocked(CacheEntry &entry, bool exclusive) {
   Expected<bool> held = entry.lock(exclusive, 0);
   return held && *held;

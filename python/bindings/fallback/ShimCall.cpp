@@ -35,7 +35,7 @@ template <typename T> ShimWord bitsOf(T value) {
   return word;
 }
 
-/// What an operator of this type can be given as words.
+/// Whether an argument of this type can be passed as words.
 bool carries(const SchemaType &type) {
   switch (type.kind) {
   case Kind::Tensor:
@@ -305,7 +305,7 @@ bool collect(const Shim &shim, const TorchOperator &op, const HostCall &call,
 } // namespace
 
 bool python::shimTakes(const TorchOperator &op) {
-  // What this one gives back has its negation pending.
+  // The result of _neg_view has its negation pending.
   if (!Shim::get() || op.name == "aten::_neg_view")
     return false;
   for (const SchemaArgument &argument : op.arguments)

@@ -25,7 +25,7 @@ enum class ShimOutcome {
 ShimOutcome callByShim(const TorchOperator &op, const HostCall &call,
                        std::vector<dlpack::ManagedTensor *> &results);
 
-/// What went wrong in the last failed call of this thread: the exception of an
+/// The error of the last failed call of this thread: the exception of an
 /// operator in Python, or libtorch's message.
 Status shimFailure(const TorchOperator &op);
 

@@ -152,7 +152,8 @@ void make(GraphCall *self, nb::object inner, nb::object stale,
   new (self) GraphCall(std::move(made));
 }
 
-/// What is held may hold the module, and that the function that holds this.
+/// A held object may hold the module, and the module the function that holds
+/// this.
 int traverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self))

@@ -29,11 +29,11 @@ struct Statistics {
   Operand mean, rstd;
   /// Squared distances from the mean, summed.
   Operand squares;
-  /// What the rounded mean lacks: the mean of the distances from it. Far from
-  /// zero it is not small beside the deviation. Empty: rows are short.
+  /// The rounding error of the mean: the mean of the distances from it. Far
+  /// from zero it is not small beside the deviation. Empty: rows are short.
   Operand rest;
 
-  /// What is subtracted from a number, one after the other.
+  /// The subtrahends of a number, one after the other.
   SmallVector<Operand> centers() const {
     return rest ? SmallVector<Operand>{mean, rest} : SmallVector<Operand>{mean};
   }

@@ -16,8 +16,8 @@ struct Convolution {
   bool transposed = false; ///< the weight is [inputs, outputs of a group, ...]
   Sizes sizes;
   DType result;
-  /// What the input has around it. Convolutions of integers have their zero
-  /// point there.
+  /// The value of the padding around the input. Convolutions of integers have
+  /// their zero point there.
   double padValue = 0;
   /// Whether depthwise() adds four products of bytes at once, in i32. One of
   /// the operands is unsigned then, the other signed. Else it adds products of

@@ -19,7 +19,7 @@ namespace importer {
 using Lowered = mlir::FailureOr<llvm::SmallVector<mlir::Value>>;
 using LoweringFn = std::function<Lowered(ir::AtenOp, LoweringBuilder &)>;
 
-/// What a lowering with one result returns.
+/// The return value of a lowering with one result.
 inline Lowered lowered(mlir::Value value) {
   return llvm::SmallVector<mlir::Value>{value};
 }

@@ -28,8 +28,8 @@ struct Operand {
   mlir::RankedTensorType type() const;
   int64_t rank() const;
   int64_t size(int64_t dim) const { return type().getDimSize(dim); }
-  /// Whether the operand is a steady argument (ir/SteadyInput.h). What depends
-  /// on these alone is computed once.
+  /// Whether the operand is a steady argument (ir/SteadyInput.h). A value
+  /// that depends on these alone is computed once.
   bool isSteady() const;
 };
 

@@ -292,7 +292,7 @@ bool IntegerProduct::sumWindows(const Convolution &conv) {
   }
   if (conv.groups != 1 || !hasFewTaps(conv))
     return false;
-  // Those over the channels, then those over the taps.
+  // The sums over the channels, then the sums over the taps.
   Side image{left.tensor, {1}, {}, {}};
   sum.input = b.tensor(sumsOf(image), i32());
   ones[0] = ones[1] = b.indexAttr(1);

@@ -80,8 +80,8 @@ int64_t AttentionContext::layOut(Value start) {
     return start ? memory.pointerTo(start, lanes.index(at)) : Value();
   };
   const AttentionBlocking &b = blocking;
-  // What is left at a tile's end comes first: its place depends on nothing
-  // else.
+  // The values that are left at a tile's end come first: their place depends on
+  // nothing else.
   scratch.output = place(b.queries * b.valueHead);
   scratch.maxima = place(b.queries);
   scratch.sums = place(b.queries);

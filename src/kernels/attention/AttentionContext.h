@@ -42,7 +42,8 @@ public:
     /// The position of the tile's head, or of its keys' head if it has several
     /// heads.
     mlir::SmallVector<mlir::Value> batch;
-    /// The queries of the tile. Those of one head follow those of another.
+    /// The queries of the tile. The rows of one head follow the rows of
+    /// another.
     mlir::Value firstQuery, queryEnd;
     /// The keys that some query of the tile may see.
     mlir::Value firstKey, keyEnd;

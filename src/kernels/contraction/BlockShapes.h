@@ -18,7 +18,7 @@ struct BlockShape {
   double cost;
 };
 
-/// What a block shape must fit.
+/// The conditions that a block shape must fit.
 struct WantedBlock {
   std::optional<int64_t> rows, columns; ///< if they are known
   std::optional<int64_t> vectors = {};  ///< of a panel, which blocks divide

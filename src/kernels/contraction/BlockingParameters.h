@@ -33,8 +33,8 @@ struct BlockingParameters {
   std::string text() const;
   /// The parameters in such a text; none if it is no such text.
   static std::optional<BlockingParameters> parse(llvm::StringRef text);
-  /// What a kernel function gives to this plan: nothing if it names another
-  /// one.
+  /// The parameters that a kernel function gives to this plan: none if it names
+  /// another one.
   static BlockingParameters of(mlir::func::FuncOp kernel, llvm::StringRef plan);
 
   /// The attribute of a kernel function with the text.

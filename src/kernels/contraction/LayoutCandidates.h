@@ -19,7 +19,7 @@ public:
   void addAround(const Tiling &chosen, const BlockingParameters &block,
                  llvm::ArrayRef<int64_t> distancesAhead = {});
 
-  /// What parameters lead to.
+  /// The layout that parameters lead to, and its cost.
   struct Found {
     Tiling tiling;
     int64_t bytesAhead;

@@ -11,7 +11,7 @@
 namespace anabranch {
 namespace kernels {
 
-/// What a multiply-add costs in blocks of vector registers, relative to the
+/// The cost of a multiply-add in blocks of vector registers, relative to the
 /// best block, rows and columns that blocks compute in vain included.
 double shareOfBlocks(const Contraction &contraction,
                      const native::TargetInfo &target, const Tiling &tiling);

@@ -1,8 +1,8 @@
 //===- ProductLayout.h - how a product is cut up and read -------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the plans of a product compose. The readers of operands, the epilogue
-// and the footprint know a plan only by these values.
+// The parts from which the plans of a product are composed. The readers of
+// operands, the epilogue and the footprint know a plan only by these values.
 
 #ifndef ANABRANCH_KERNELS_CONTRACTION_PRODUCTLAYOUT_H
 #define ANABRANCH_KERNELS_CONTRACTION_PRODUCTLAYOUT_H
@@ -32,7 +32,7 @@ struct Tiling {
   int64_t blockElements() const { return rows * columns(); }
 };
 
-/// What a word of an operand holds.
+/// The elements in a word of an operand.
 struct Word {
   /// The K-pack (VNNI) factor: four of bytes, two of bf16, else one.
   int64_t kPack = 1;

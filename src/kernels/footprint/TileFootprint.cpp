@@ -26,7 +26,7 @@ Value TileFootprint::either(Value a, Value b) {
 }
 
 //===----------------------------------------------------------------------===//
-// What is touched
+// Touched elements
 //===----------------------------------------------------------------------===//
 
 void TileFootprint::reads(const analysis::Reads &all,

@@ -54,7 +54,7 @@ public:
 protected:
   const native::TargetInfo &target;
 
-  /// What a multiply-add costs in another layout of the plan, relative to the
+  /// The cost of a multiply-add in another layout of the plan, relative to the
   /// processor's rate (ProductCost.h).
   virtual double shareOf(const Tiling &) const { return 1; }
   double cyclesOf(const ProductLayout &other) const {

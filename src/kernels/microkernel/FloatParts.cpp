@@ -31,7 +31,7 @@ public:
     return lanes.make<arith::AddIOp>(asBits(number), splat(half));
   }
 
-  /// What the upper half of `rounded` leaves of a number.
+  /// A number minus the upper half of `rounded`.
   Value restOf(Value number, Value rounded) {
     constexpr auto upperHalf = static_cast<int32_t>(0xffff0000U);
     Value part = lanes.make<arith::AndIOp>(rounded, splat(upperHalf));

@@ -91,7 +91,8 @@ void LeftDigits::readRow(Value row) {
              [&](Value k) { floats.store(floats.zeroVector(), buffer, k); });
 }
 
-/// The bits of the largest absolute value. Those of a NaN are above infinity's.
+/// The bits of the largest absolute value. The bits of a NaN are above
+/// infinity's.
 Value LeftDigits::largest(Value first, Value end) {
   auto type = cast<VectorType>(integers.vectorType());
   Value zero = integers.zeroVector();

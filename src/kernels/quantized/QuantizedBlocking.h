@@ -48,7 +48,7 @@ struct QuantizedBlocking {
   /// Depths of one product of two tile registers.
   int64_t tileDepths() const { return depth < 64 ? depth : 64; }
 
-  /// What multiplies the digits.
+  /// The unit that multiplies the digits.
   enum class Unit { Vectors, Tiles };
   /// None, and why, if the unit cannot multiply them, or pays for more rows
   /// only.

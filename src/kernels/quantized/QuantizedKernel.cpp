@@ -36,7 +36,7 @@ public:
     return context.blocking.rows * panelBytes;
   }
 
-  /// What all tiles of a launch read, if these share digits.
+  /// Makes the digits that all tiles of a launch share.
   void emitSetup() { left.make(lanes.index(0), lanes.index(context.rows())); }
 
   void emit() {

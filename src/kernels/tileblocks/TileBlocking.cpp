@@ -61,8 +61,8 @@ constexpr int64_t enoughPartTiles = 6, mostPartRows = 256;
 /// larger than that of the right one.
 constexpr int64_t enoughIntegerTiles = 4, mostIntegerRows = 128;
 
-/// What tile registers multiply (RegisterSteps); a K-pack factor of zero for
-/// other operands.
+/// The words that tile registers multiply (RegisterSteps); a K-pack factor of
+/// zero for other operands.
 struct Words {
   int64_t kPack = 0, parts = 1, scaledDepth = 0;
 };

@@ -16,7 +16,7 @@ namespace anabranch::machine {
 /// GB/s.
 struct UsualCore {
   static constexpr double gflops = 50;
-  /// What commands leave to each other mostly comes from a cache, but not from
+  /// A command mostly reads another one's result from a cache, but not from
   /// the nearest one. Weights come from memory, of which each core has a share.
   static constexpr double cacheGBs = 20, memoryGBs = 10;
   /// From another core's cache: the latency of a line, then the rate.
@@ -27,8 +27,8 @@ struct UsualCore {
   static constexpr int64_t l1Bytes = 32 * KiB, l2Bytes = MiB;
 };
 
-/// What cores reach, as MeasureMachine.h measures it. "All" means all workers
-/// together. With one worker, streams never gain.
+/// The rates that cores reach, as MeasureMachine.h measures them. "All" means
+/// all workers together. With one worker, streams never gain.
 struct MachineRates {
   int workers = 1;
   double gflops = UsualCore::gflops, gflopsAll = UsualCore::gflops;

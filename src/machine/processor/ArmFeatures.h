@@ -15,7 +15,7 @@ namespace anabranch::machine {
 struct ArmCapabilities {
   uint64_t first = 0, second = 0;
 
-  /// Those of this machine; none on another architecture.
+  /// The capabilities of this machine; none on another architecture.
   static ArmCapabilities host();
 
   /// Whether they have a feature, by LLVM's name ("dotprod", "bf16"). False
@@ -26,8 +26,8 @@ struct ArmCapabilities {
 /// Whether `has` knows a feature of this name.
 bool isArmFeature(std::string_view feature);
 
-/// Who implemented a core, and which core it is, of the text of its register
-/// MIDR_EL1 ("0x00000000413fd0c1"). Zeros if the text has no number.
+/// The implementer of a core and the core's part number, from the text of its
+/// register MIDR_EL1 ("0x00000000413fd0c1"). Zeros if the text has no number.
 struct ArmIdentity {
   unsigned implementer = 0, part = 0;
 

@@ -10,7 +10,7 @@
 
 namespace anabranch::machine {
 
-/// What a file says; `otherwise` if it cannot be read.
+/// The value in a file; `otherwise` if it cannot be read.
 template <typename ValueT>
 static ValueT read(const std::string &path, ValueT otherwise) {
   std::ifstream file(path);

@@ -17,7 +17,7 @@ namespace anabranch::machine {
 
 using Multiplies = std::bitset<multiplyCount>;
 
-/// What CPUID says of a CPU; of one of Arm, the register MIDR_EL1: the
+/// A CPU's identity by CPUID; on Arm by the register MIDR_EL1: the
 /// implementer and the part.
 struct CpuIdentity {
   std::string maker;

@@ -22,8 +22,8 @@ struct NamedTarget {
   std::string model;    ///< the row of the table of machines
 };
 
-/// What LLVM, the linker and packages call a family of processors, and the
-/// targets in it.
+/// The names of a family of processors for LLVM, the linker and packages, and
+/// the targets in it.
 struct Architecture {
   const char *name;          ///< in packages: "x86-64"
   const char *triple;        ///< LLVM's

@@ -21,7 +21,7 @@ public:
   /// Of pairs of bf16, or of bytes: both signed, or one operand's unsigned.
   enum class Product { BF16, Int8, LeftUnsigned, RightUnsigned };
 
-  /// What a later load of the same lines may expect.
+  /// Whether a later load finds the same lines in a cache.
   enum class Reuse {
     Cached,  ///< they are read again soon
     Streamed ///< they are not

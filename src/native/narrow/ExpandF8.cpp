@@ -118,7 +118,7 @@ Value roundMagnitude(const MathBuilder &m, const Format &format,
   return m.select(isNormal, normal, subnormal);
 }
 
-/// What a code becomes that is too large, or that comes from NaN.
+/// Replaces a code that is too large, or that comes from NaN.
 Value limit(const MathBuilder &m, const Format &format, Value magnitude,
             Value code) {
   Value isSpecial = isAtLeast(m, code, format.firstSpecial());

@@ -14,7 +14,7 @@ namespace native {
 /// The object file of one kernel and what it cost, in milliseconds.
 struct KernelObject {
   std::string name;
-  /// What the names of its functions begin with in `bytes`, if that is not the
+  /// The prefix of the names of its functions in `bytes`, if that is not the
   /// kernel's name. The linker adds the same names with the kernel's.
   std::string symbol;
   bool found = false; ///< found in the object store

@@ -12,8 +12,8 @@
 
 namespace anabranch::package {
 
-/// Whose files may be read, since their code runs in this process. Each level
-/// also accepts what the levels before it accept.
+/// The owners whose files may be read: code of files runs in this process. Each
+/// level also accepts what the levels before it accept.
 enum class Trust : uint8_t {
   User,  ///< owned by this user or root, and writable by nobody else
   Group, ///< owned or writable by a group of this process; links

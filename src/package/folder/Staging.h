@@ -12,7 +12,7 @@
 
 namespace anabranch::package {
 
-/// What `publish` does with a package that exists at its place.
+/// Whether `publish` replaces a package that exists at its place.
 enum class Existing { Replace, Refuse };
 
 /// A half-written package beside its place. The destructor removes it unless it

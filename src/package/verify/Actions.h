@@ -23,7 +23,7 @@ struct StepKind {
   /// Visits the tensors, in the order in which the runtime's function gets
   /// them.
   void (*visit)(const ActionUnion &action, const AccessVisitor &visit);
-  /// What is wrong with the types of the buffers, whose numbers were checked.
+  /// The error in the types of the buffers, whose numbers were checked.
   /// Null: nothing is wrong. The function itself may be null.
   const char *(*complain)(const ProgramT &program, const ActionUnion &action);
 };

@@ -110,7 +110,7 @@ bool ModeTuner::trialIsOver() const {
          std::count_if(times.begin() + 1, times.begin() + count, isSlow) > 1;
 }
 
-/// What a full window of this mode says about the machine. One of its calls may
+/// The state of the machine by a full window of this mode. One of its calls may
 /// be an exception.
 ModeTuner::Machine ModeTuner::machineOf(const Candidate &candidate) const {
   if (candidate.usual == 0)

@@ -283,7 +283,7 @@ void ParallelRun::fail(Status status) {
 
 void ParallelRun::waitForOthers(Worker worker) {
   uint32_t seen = signal.latest();
-  // What the caller waits for may have come before that: all of it is read
+  // The awaited event may have come before that: the loop reads everything
   // again.
   if (!stays() || claim(worker) || signal.spin(seen))
     return;

@@ -20,7 +20,7 @@ namespace anabranch::runtime {
 
 class WatchedInputs {
 public:
-  /// What a call holds while it runs.
+  /// The locks that a call holds while it runs.
   class Use {
     friend class WatchedInputs;
     std::shared_lock<std::shared_mutex> shared;

@@ -58,7 +58,7 @@ struct DynamicRange {
   std::vector<Size> bytes; ///< of the buffers at this offset
 };
 
-/// What the user asked of a size.
+/// A condition on sizes that the user stated.
 struct CheckPlan {
   Size condition; ///< one, or the call fails
   std::string message;
@@ -109,7 +109,7 @@ struct CallPlan {
   std::unique_ptr<bool[]> wanted;
 };
 
-/// What a step does with its tensors, on any thread. Steps.cpp has the
+/// The work of a step on its tensors, on any thread. Steps.cpp has the
 /// functions.
 using StepFunction = void (*)(const Device &device, const TensorView *tensors);
 
@@ -119,7 +119,7 @@ struct StepPlan {
 };
 constexpr size_t mostStepTensors = 8;
 
-/// What a region gets, or what chooses it: a buffer, or an int.
+/// An argument of a region, or the value that chooses it: a buffer, or an int.
 struct RegionArgument {
   int buffer = -1; ///< -1: an int
   Size size;

@@ -9,7 +9,7 @@
 
 namespace anabranch::runtime {
 
-/// What a region's command needs of the call that it belongs to.
+/// The parts of a call that a region's command needs.
 struct RegionCaller {
   const Plan &plan;
   const Commands &commands;

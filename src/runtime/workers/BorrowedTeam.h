@@ -70,7 +70,8 @@ private:
   bool isShared = false; ///< with the call around this one
 };
 
-/// Whose threads help a call with this many, and why, as text.
+/// The owner of the threads that help a call with this many, and the reason, as
+/// text.
 std::string whoHelps(int threads);
 
 /// Reads ANABRANCH_TEAM. Opening a package calls this, so that a word other

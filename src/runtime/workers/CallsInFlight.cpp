@@ -17,7 +17,7 @@ namespace anabranch::runtime {
 
 namespace {
 
-/// What a caller does between two calls takes less than this.
+/// The work of a caller between two calls takes less than this.
 constexpr int64_t moment = 10'000'000; // nanoseconds
 
 int64_t coarseNow() {

@@ -36,7 +36,7 @@ public:
   virtual ~Job() = default;
   /// Does one piece. False if there is nothing to claim now.
   virtual bool work(WorkerScratch &scratch) = 0;
-  /// What the calling thread does in a region. It returns when other threads
+  /// The work of the calling thread in a region. It returns when other threads
   /// have nothing more to do.
   virtual void lead() {}
   /// At most this many workers are inside at once.

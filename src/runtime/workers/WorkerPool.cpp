@@ -125,7 +125,7 @@ int WorkerPool::enter(Job &job) {
 void WorkerPool::leave(int place) {
   std::atomic<uint64_t> &state = places[place].state;
   state.fetch_xor(open | reserved, std::memory_order_acq_rel);
-  // What workers wrote is visible once they have left: each leaves by a
+  // The workers' writes are visible once they have left: each leaves by a
   // release. Workers inside find nothing to claim and leave in a moment, unless
   // one was interrupted. That one may need this core.
   for (int spins = 0; state.load(std::memory_order_acquire) != reserved;)

@@ -234,7 +234,7 @@ SmallVector<analysis::Gather> gathersInPlace(const Node &reader) {
 }
 
 //===----------------------------------------------------------------------===//
-// What runs at load
+// Groups that run at load
 //===----------------------------------------------------------------------===//
 
 static int64_t bytesOf(Value value) {

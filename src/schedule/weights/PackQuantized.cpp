@@ -251,7 +251,7 @@ private:
   DenseMap<std::tuple<Value, AffineMap, int64_t>, Value> made;
   bool isQuantized = false;
 
-  /// What the kernel reads the other operand as.
+  /// The form in which the kernel reads the other operand.
   static QuantizedWeight::Left leftOf(linalg::GenericOp op,
                                       const WeightRole &role) {
     for (OpOperand *other : op.getDpsInputOperands())

@@ -344,7 +344,7 @@ def _taken(value: Any, part: str) -> Any:
 
 
 def _plain(value: Any, result: Any) -> Any:
-    """What a rule returns, with the dtype of the operator's result."""
+    """The result of a rule, with the dtype of the operator's result."""
     if value is NotImplemented:
         raise _NoRule
     if not isinstance(value, Complex):

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 aten = torch.ops.aten
 
-# What a mask says: which pairs of positions, or which keys of each sequence, or both.
+# Kinds of masks: pairs of positions, or keys of each sequence, or both.
 PAIRS, KEYS = 0, 1
 
 

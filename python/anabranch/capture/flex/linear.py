@@ -61,7 +61,7 @@ def both(left: Tensor | None, right: Tensor | None) -> Tensor | None:
 def read(
     body: GraphModule, places: Places, captured: Sequence[Any], wide: torch.dtype
 ) -> Linear:
-    """What a score function does with a score of the dtype `wide`. NotLinear: more than
+    """The linear form of a score function of scores with dtype `wide`. NotLinear: more than
     a `Linear` says."""
     if not broadcasts(body, 5):
         raise NotLinear
@@ -127,7 +127,7 @@ class _Reader(AtPositions):
         return args[0]
 
     def _added(self, value: Any, alpha: Any) -> Tensor:
-        """What is added to scores, with the dimensions of positions."""
+        """The summand of scores, with the dimensions of positions."""
         if isinstance(value, Linear) or not isinstance(alpha, int | float):
             raise NotLinear
         if isinstance(value, Tensor):

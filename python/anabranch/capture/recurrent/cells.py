@@ -1,4 +1,4 @@
-"""What one trip of a recurrent layer's loop computes.
+"""The computation of one trip of a recurrent layer's loop.
 
 Each cell gets the part of its gates that the step's input gives, the states of the step
 before, and its weights. It returns the new states; the first is the step's result. Sums

@@ -214,7 +214,7 @@ class _Cut:
         return _names_subgraph(node) and all(user in self.late for user in node.users)
 
     def _given(self) -> tuple[list[Node], list[Node]]:
-        """What the continuation gets, and nodes that it has, too: those that name
+        """The continuation's arguments, and nodes that are copied into it: those that name
         subgraphs, and those that make relations and floats of what it gets."""
         read: set[Node] = set()
         todo = list(self.late)
@@ -237,7 +237,7 @@ class _Cut:
     def _operand(
         self, graph: torch.fx.Graph, made: dict[Node, Node], node: Node
     ) -> Node:
-        """What the continuation gets for a value: of a number the tensor that holds it,
+        """The continuation's argument for a value: for a number the tensor that holds it,
         of a float one in f64."""
         if node not in self.items:
             return made[node]

@@ -15,7 +15,7 @@ LENGTH = 1024
 
 
 class Precision(NamedTuple):
-    """What a model computes with.
+    """The number formats of a model's computation.
 
     dtype                  "f32" or "bf16"
     quantize, activations  as of anabranch.llm.compile, for the engine "anabranch" alone

@@ -27,7 +27,7 @@ class Columns:
     def __init__(self, x: torch.Tensor) -> None:
         inputs = flat(x)
         squares = inputs.square().sum(0) / max(len(inputs), 1)
-        # What a squared error of a column's weights costs, float32 [columns].
+        # The cost of a squared error of a column's weights, float32 [columns].
         self.importance = at_least(squares)
         # The columns that matter most come first.
         self.order = self.importance.argsort(descending=True, stable=True)

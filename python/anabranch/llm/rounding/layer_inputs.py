@@ -1,4 +1,4 @@
-"""What the linear layers of a model read, measured in one run over tokens."""
+"""The inputs of a model's linear layers, measured in one run over tokens."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ LEAST = 0.01
 
 @dataclasses.dataclass
 class Reading:
-    """What one layer reads and gives."""
+    """The mean squares of one layer's inputs and outputs."""
 
     tokens: int
     inputs: torch.Tensor  # float32 [columns]: the mean square of each column
     output: float  # the mean square of all outputs of the same tokens
 
     def importance(self) -> torch.Tensor:
-        """What a squared error of a column's weights costs, float32 [columns]."""
+        """The cost of a squared error of a column's weights, float32 [columns]."""
         return at_least(self.inputs)
 
 
@@ -69,7 +69,7 @@ def read(
         for layer in layers:
             hook = layer.register_forward_hook(note)
             stack.callback(hook.remove)
-        for row in tokens.split(1):  # What layers compute of one row takes memory.
+        for row in tokens.split(1):  # The results of layers for one row take memory.
             run(model, row)
     return found
 

@@ -20,7 +20,7 @@ from .short_processors import TopP
 
 @dataclasses.dataclass(frozen=True)
 class Warpers:
-    """What happens to scores before a draw, in this order. None: this step is left out."""
+    """The steps that change scores before a draw, in this order. None: no such step."""
 
     penalty: float | None = None
     temperature: float | None = None

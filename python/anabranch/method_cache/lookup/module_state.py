@@ -15,7 +15,7 @@ from ..._C import Compared, Within
 from ..recording import Stale
 from ..source import MISSING, READERS, Path, Place, Source, look_up
 
-# What a call compares of a value.
+# The property of a value that a call compares.
 _COMPARED = {
     "": Compared.Item,
     "len": Compared.Length,

@@ -116,7 +116,7 @@ def _outputs(
     positions: dict[str, int],
     viewed: set[int],
 ) -> list[Any]:
-    """What AOTAutograd's wrapper makes of each output of the graph: the result itself,
+    """The form that AOTAutograd's wrapper gives each output of the graph: the result itself,
     an input, or a view of an input that begins at a known distance. Outputs in `viewed`
     are views already."""
     (end,) = module.graph.find_nodes(op="output")

@@ -94,7 +94,7 @@ class Compilation:
         return index
 
     def _about(self) -> dict[str, Any]:
-        """What `readable_cache` says of the entry."""
+        """The text of `readable_cache` about the entry."""
         policy = self.policy
         return {
             "name": f"{policy.name}{inspect.signature(policy.method.__func__)}",

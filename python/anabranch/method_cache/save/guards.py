@@ -91,7 +91,7 @@ class GuardedNames:
 
 
 def guarded_names(context: Any) -> GuardedNames:
-    """What the guards of a TracingContext compare. NotCacheable: there is a guard of
+    """The names that the guards of a TracingContext compare. NotCacheable: a guard is of
     another kind."""
     found = GuardedNames()
     for guard in context.guards_context.dynamo_guards:
@@ -112,8 +112,8 @@ def guarded_names(context: Any) -> GuardedNames:
 
 
 def _has_type(name: str) -> bool:
-    """Whether the type of the value may differ between two modules or calls. What is
-    inside a class is compared by the hashes of source files."""
+    """Whether the type of the value may differ between two modules or calls. The
+    contents of a class are compared by the hashes of source files."""
     if is_private(name) or _OF_CLASS.search(name):
         return False
     return not name.endswith(_DICTS_OF_MODULES)

@@ -9,7 +9,7 @@
 namespace anabranch {
 namespace native {
 
-/// What LLVM's text of features ("+avx2,+fma,-sse4a") says of a processor.
+/// A processor's features, from LLVM's text ("+avx2,+fma,-sse4a").
 struct X86Features {
   explicit X86Features(llvm::StringRef text);
 
