@@ -39,8 +39,8 @@ bench-kernels: build ## each kernel, the best peer and the machine's limit; ARGS
 	@ninja -C build machine-peaks
 	$(PYTHON) benchmark/kernel_table.py $(ARGS)
 
-wheel: build ## dist/: wheels for each Python here, the runtime alone, the sdist
-	$(PYTHON) scripts/wheel.py
+wheel: build ## dist/: wheels for each Python here, the runtime alone, the sdist; ARGS=--aarch64
+	$(PYTHON) scripts/wheel.py $(ARGS)
 
 lint: build ## clang-format, clang-tidy, ruff, mypy
 	$(PYTHON) scripts/test.py lint
@@ -50,6 +50,7 @@ format: build ## what lint asks for, done
 
 # What these commands need is installed before the build.
 test test-fast test-aarch64 soak lint format: SETUP := test
+wheel: SETUP := wheel
 
 product: ## what a user needs of the build
 	@scripts/setup.sh $(SETUP)

@@ -23,6 +23,11 @@ if(CCACHE)
     ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
 endif()
+# The compiler as other programs call it: a cross compiler is told its target.
+set(ANABRANCH_COMPILER_COMMAND ${CMAKE_CXX_COMPILER})
+if(CMAKE_CXX_COMPILER_TARGET)
+  list(APPEND ANABRANCH_COMPILER_COMMAND --target=${CMAKE_CXX_COMPILER_TARGET})
+endif()
 find_program(LLD ld.lld HINTS /usr/lib/llvm-19/bin)
 if(LLD)
   get_filename_component(LLD_DIR ${LLD} DIRECTORY)
@@ -36,7 +41,10 @@ if(ANABRANCH_SANITIZE)
 endif()
 
 find_package(Threads REQUIRED)
-if(ANABRANCH_TESTS)
+if(ANABRANCH_TESTS AND CMAKE_CROSSCOMPILING)
+  # Debian's package has the library for this machine alone, and its sources.
+  add_subdirectory(/usr/src/googletest ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
+elseif(ANABRANCH_TESTS)
   find_package(GTest REQUIRED)
 endif()
 
@@ -96,7 +104,7 @@ function(anabranch_parse_headers)
   separate_arguments(flags NATIVE_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${LLVM_DEFINITIONS}")
   get_directory_property(options COMPILE_OPTIONS)
   add_custom_command(OUTPUT precompiled.pch
-    COMMAND ${CMAKE_CXX_COMPILER} ${flags} ${options} -std=c++17 -fPIC -fvisibility=hidden
+    COMMAND ${ANABRANCH_COMPILER_COMMAND} ${flags} ${options} -std=c++17 -fPIC -fvisibility=hidden
             -fvisibility-inlines-hidden -isystem ${MLIR_INCLUDE_DIRS} ${headers} -xc++-header /dev/null
             -fpch-instantiate-templates -Xclang -fno-pch-timestamp -MD -MF precompiled.d -MT precompiled.pch -o precompiled.pch
     DEPFILE ${CMAKE_BINARY_DIR}/precompiled.d

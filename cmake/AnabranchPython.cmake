@@ -5,15 +5,15 @@ set(ANABRANCH_PYTHON_EXECUTABLE "" CACHE FILEPATH "the Python with nanobind that
 if(ANABRANCH_PYTHON_EXECUTABLE)
   set(Python_EXECUTABLE ${ANABRANCH_PYTHON_EXECUTABLE})
 endif()
-find_package(Python 3.11 COMPONENTS Interpreter Development.Module)
-if(Python_FOUND)
+find_package(Python 3.11 COMPONENTS Interpreter OPTIONAL_COMPONENTS Development.Module)
+if(Python_Interpreter_FOUND)
   execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir
     OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE
     ERROR_QUIET RESULT_VARIABLE nanobind_missing)
 endif()
 
 function(anabranch_add_extension)
-  if(NOT Python_FOUND OR nanobind_missing)
+  if(NOT Python_Development.Module_FOUND OR nanobind_missing)
     message(WARNING "no Python with headers and nanobind: the binding is not "
       "built (set ANABRANCH_PYTHON_EXECUTABLE)")
     return()

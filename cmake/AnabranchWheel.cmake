@@ -11,12 +11,16 @@ set(ANABRANCH_WHEEL_DIR ${CMAKE_BINARY_DIR}/wheel)
 function(anabranch_wheel_platform)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   set(folder ${ANABRANCH_WHEEL_DIR}/stubs)
-  foreach(name IN ITEMS libm.so.6 libpthread.so.0 libdl.so.2 librt.so.1
-          libc.so.6 ld-linux-x86-64.so.2)
-    list(APPEND stubs ${folder}/${name})
-  endforeach()
+  set(loader ld-linux-x86-64.so.2)
+  if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+    set(loader ld-linux-aarch64.so.1)
+  endif()
+  set(names libm.so.6 libpthread.so.0 libdl.so.2 librt.so.1 libc.so.6 ${loader})
+  list(TRANSFORM names PREPEND ${folder}/ OUTPUT_VARIABLE stubs)
+  string(REPLACE ";" "," names "${names}")
   add_custom_command(OUTPUT ${stubs}
-    COMMAND ${Python3_EXECUTABLE} ${ANABRANCH_PORTABLE}/stubs.py ${folder} ${CMAKE_C_COMPILER}
+    COMMAND ${Python3_EXECUTABLE} ${ANABRANCH_PORTABLE}/stubs.py
+      ${folder} ${names} ${ANABRANCH_COMPILER_COMMAND}
     DEPENDS ${ANABRANCH_PORTABLE}/stubs.py)
   add_custom_target(wheel_stubs DEPENDS ${stubs})
   set_property(GLOBAL PROPERTY ANABRANCH_STUBS ${stubs})
@@ -31,7 +35,7 @@ endfunction()
 # their use. Elsewhere there are no wheels.
 function(anabranch_toolchain_files result)
   foreach(name IN ITEMS crtbeginS.o crtendS.o libstdc++.a libgcc_s.so.1 libgcc.a libc_nonshared.a)
-    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${name}
+    execute_process(COMMAND ${ANABRANCH_COMPILER_COMMAND} -print-file-name=${name}
       OUTPUT_VARIABLE file OUTPUT_STRIP_TRAILING_WHITESPACE)
     if(NOT IS_ABSOLUTE "${file}")
       message(STATUS "no wheels: ${CMAKE_CXX_COMPILER} does not find ${name}")
@@ -128,7 +132,7 @@ function(anabranch_wheel_binding tag include)
   if(tag STREQUAL "abi3")
     target_compile_definitions(${target} PRIVATE Py_LIMITED_API=0x030C0000)
   else()
-    string(REPLACE "cp" ".cpython-" suffix "${tag}-x86_64-linux-gnu.so")
+    string(REPLACE "cp" ".cpython-" suffix "${tag}-${CMAKE_SYSTEM_PROCESSOR}-linux-gnu.so")
   endif()
   target_link_libraries(${target} PRIVATE anabranch_runtime_wheel)
   target_link_options(${target} PRIVATE

@@ -23,6 +23,7 @@ find_python() {
 # A Debian python comes without headers and venv; others bring their own.
 wanted_packages() {
   grep -v '^#' requirements/apt.txt
+  case "$1" in test | wheel) grep -v '^#' requirements/apt-wheel.txt ;; esac
   [ "$1" != test ] || grep -v '^#' requirements/apt-test.txt
   case "$python" in /usr/bin/*) echo python3-dev; echo python3-venv ;; esac
   # Node's own packages bring npm along.

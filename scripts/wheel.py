@@ -1,8 +1,9 @@
 """Makes the wheels and the source distribution in dist/: wheel.py
 
-One wheel of the compiler for each Python that this machine has, the wheel of the
-runtime, and the sdist. `wheel.py --editable` makes the sources importable in this
-venv instead, entry points included.
+One wheel of the compiler for each Python that this machine has, the wheels of the
+runtime for this machine and for 64-bit Arm, and the sdist. `wheel.py --aarch64` makes
+the wheel of the compiler for 64-bit Arm instead, and `wheel.py --editable` makes the sources
+importable in this venv, entry points included.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from wheels import build, pythons, sdist
+from wheels import build, cross, pythons, sdist
 from wheels.project import COMPILER, ROOT, entry_points, metadata
 
 
@@ -28,7 +29,18 @@ def make_distributions() -> list[Path]:
     made.compile()
     folder = ROOT / "dist"
     wheels = [made.compiler_wheel(binding, folder) for binding in made.bindings]
-    return [*wheels, made.runtime_wheel(folder), sdist.write(folder)]
+    wheels.append(made.runtime_wheel(folder))
+    if reason := cross.missing():
+        print(f"no wheel is made for 64-bit Arm: {reason}")
+    else:
+        wheels.append(cross.runtime_wheel(folder))
+    return [*wheels, sdist.write(folder)]
+
+
+def make_compiler_for_arm() -> list[Path]:
+    if reason := cross.missing():
+        raise SystemExit(f"wheel.py: {reason}")
+    return [cross.compiler_wheel(ROOT / "dist", Path(sys.executable))]
 
 
 # torchair-compat is not put on the path of every process: other packages take its
@@ -79,7 +91,8 @@ def main() -> int:
     if sys.argv[1:] == ["--editable"]:
         install_editable()
         return 0
-    for path in make_distributions():
+    make = make_compiler_for_arm if "--aarch64" in sys.argv else make_distributions
+    for path in make():
         size = path.stat().st_size / 2**20
         print(f"{path.relative_to(ROOT)}: {size:.1f} MiB")
     return 0

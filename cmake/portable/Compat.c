@@ -18,7 +18,12 @@
 char __libc_single_threaded = 0;
 
 // 2.33: before, these were inline calls of the versioned functions below.
-enum { statVersion = 1 }; // _STAT_VER of x86-64's kernel layout
+// The version is _STAT_VER, the kernel's layout.
+#ifdef __x86_64__
+enum { statVersion = 1 };
+#else
+enum { statVersion = 0 };
+#endif
 int __xstat(int version, const char *path, struct stat *result);
 int __lxstat(int version, const char *path, struct stat *result);
 int __fxstat(int version, int file, struct stat *result);
@@ -38,7 +43,7 @@ int fstat(int file, struct stat *result) {
 int fstatat(int folder, const char *path, struct stat *result, int flags) {
   return __fxstatat(statVersion, folder, path, result, flags);
 }
-// The same layout on x86-64.
+// The same layout on 64-bit systems.
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one layout");
 int stat64(const char *path, struct stat64 *result) {
   return __xstat(statVersion, path, (struct stat *)result);

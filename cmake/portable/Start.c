@@ -20,8 +20,10 @@ HIDDEN void anabranchRunConstructors(int count, char **words,
     (*next)(count, words, environment);
 }
 
-// The kernel's stack has argc and argv; rdx is the loader's function for the
-// end: __libc_start_main(main, argc, argv, constructors, null, rdx, stack).
+// The kernel's stack has argc and argv; the first register has the loader's
+// function for the end:
+// __libc_start_main(main, argc, argv, constructors, null, end, stack).
+#ifdef __x86_64__
 __asm__(".text\n"
         ".globl _start\n"
         ".type _start, @function\n"
@@ -38,3 +40,22 @@ __asm__(".text\n"
         "  leaq main(%rip), %rdi\n"
         "  call *__libc_start_main@GOTPCREL(%rip)\n"
         "  hlt\n");
+#else
+__asm__(".text\n"
+        ".globl _start\n"
+        ".type _start, %function\n"
+        "_start:\n"
+        "  mov x29, #0\n"
+        "  mov x30, #0\n"
+        "  mov x5, x0\n"
+        "  ldr x1, [sp]\n"
+        "  add x2, sp, #8\n"
+        "  mov x6, sp\n"
+        "  mov x4, #0\n"
+        "  adrp x3, anabranchRunConstructors\n"
+        "  add x3, x3, :lo12:anabranchRunConstructors\n"
+        "  adrp x0, main\n"
+        "  add x0, x0, :lo12:main\n"
+        "  bl __libc_start_main\n"
+        "  brk #1\n");
+#endif

@@ -1,4 +1,6 @@
-"""Writes libraries that have the symbols of glibc 2.28 and no code: stubs.py FOLDER CLANG
+"""Writes libraries that have the symbols of glibc 2.28 and no code.
+
+stubs.py FOLDER LIBRARY,... CLANG [OPTION...]
 
 glibc keeps every version of a symbol that it ever had. The symbols of this
 machine's glibc, less those that are newer, are therefore the symbols of the old
@@ -18,14 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NEWEST = (2, 28)
-LIBRARIES = (
-    "libc.so.6",
-    "libm.so.6",
-    "libpthread.so.0",
-    "libdl.so.2",
-    "librt.so.1",
-    "ld-linux-x86-64.so.2",
-)
 SECTIONS = {
     "OBJECT": ('.section .data,"aw",@progbits', "@object"),
     "TLS": ('.section .tdata,"awT",@progbits', "@tls_object"),
@@ -89,8 +83,8 @@ def version_script(symbols: list[Symbol]) -> str:
     )
 
 
-def write_stub(name: str, compiler: str, folder: Path) -> None:
-    command = [compiler, f"-print-file-name={name}"]
+def write_stub(name: str, compiler: list[str], folder: Path) -> None:
+    command = [*compiler, f"-print-file-name={name}"]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     symbols = newest_symbols(found.stdout.strip())
     if not symbols:
@@ -98,15 +92,21 @@ def write_stub(name: str, compiler: str, folder: Path) -> None:
     assembly, script = folder / f"{name}.s", folder / f"{name}.map"
     assembly.write_text(source(symbols))
     script.write_text(version_script(symbols))
-    link = [compiler, "-shared", "-nostdlib", "-fuse-ld=lld", f"-Wl,--soname={name}"]
-    link += [f"-Wl,--version-script={script}", "-o", str(folder / name), str(assembly)]
+    link = [*compiler, "-shared", "-nostdlib", "-fuse-ld=lld"]
+    link += [
+        f"-Wl,--soname={name}",
+        f"-Wl,--version-script={script}",
+        "-o",
+        str(folder / name),
+        str(assembly),
+    ]
     subprocess.run(link, check=True)
 
 
 def main() -> None:
-    folder, compiler = Path(sys.argv[1]), sys.argv[2]
+    folder, names, compiler = Path(sys.argv[1]), sys.argv[2].split(","), sys.argv[3:]
     folder.mkdir(parents=True, exist_ok=True)
-    for name in LIBRARIES:
+    for name in names:
         write_stub(name, compiler, folder)
 
 

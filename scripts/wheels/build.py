@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -21,8 +22,13 @@ from .project import (
 )
 from .pythons import Python
 
-# A test checks the symbols: no file needs a function that glibc 2.28 lacks.
-PLATFORM = "manylinux_2_28_x86_64"
+
+def manylinux(machine: str) -> str:
+    """A test checks the symbols: no file needs a function that glibc 2.28 lacks."""
+    return f"manylinux_2_28_{machine}"
+
+
+PLATFORM = manylinux(platform.machine())
 
 
 def _environment() -> dict[str, str]:
@@ -46,11 +52,15 @@ def _run(*command: object) -> None:
 
 
 class Build:
-    """A build folder, and the parts of wheels that it has."""
+    """A build folder for a machine, and the parts of wheels that it has. Without a Python
+    it has the runtime alone."""
 
-    def __init__(self, folder: Path, found: list[Python]) -> None:
+    def __init__(
+        self, folder: Path, found: list[Python], platform_tag: str = PLATFORM
+    ) -> None:
         self.folder = folder
         self.bindings = pythons.by_binding(found)
+        self.platform_tag = platform_tag
         self.staging = folder / "wheel" / "staging"
 
     def _setting(self) -> str:
@@ -74,14 +84,15 @@ class Build:
         ninja = ["ninja", "-C", str(self.folder), "-j", jobs, "wheel_parts"]
         steps.run(ninja, str(ROOT), _environment())
         shutil.rmtree(self.staging, ignore_errors=True)
-        for part in ("runtime", "compiler", *self.bindings):
+        compiler = ["compiler", *self.bindings] if self.bindings else []
+        for part in ("runtime", *compiler):
             _run(
                 *("cmake", "--install", self.folder, "--component", f"wheel_{part}"),
                 *("--prefix", self.staging / part),
             )
 
     def compiler_wheel(self, binding: str, folder: Path) -> Path:
-        tag = f"{pythons.wheel_tag(binding)}-{PLATFORM}"
+        tag = f"{pythons.wheel_tag(binding)}-{self.platform_tag}"
         wheel = _open(COMPILER, tag, folder)
         _add_modules(wheel, "anabranch")
         for part in ("compiler", binding):
@@ -89,7 +100,7 @@ class Build:
         return _close(wheel, COMPILER, tag)
 
     def runtime_wheel(self, folder: Path) -> Path:
-        tag = f"py3-none-{PLATFORM}"
+        tag = f"py3-none-{self.platform_tag}"
         wheel = _open(RUNTIME, tag, folder)
         _add_modules(wheel, "anabranch_runtime")
         wheel.add_tree(self.staging / "runtime", "anabranch_runtime/")

@@ -1,4 +1,4 @@
-"""A fixture that makes the distributions once, for all tests that read them."""
+"""Fixtures: the distributions, made once for all tests that read them, and a package."""
 
 from __future__ import annotations
 
@@ -31,3 +31,11 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             run(sys.executable, ROOT / "scripts" / "wheel.py")
             made.touch()
     return sorted(folder.glob("anabranch*"))
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `package_calls.export`."""
+    from package_calls import export
+
+    return export(tmp_path_factory.mktemp("exported"))

@@ -10,7 +10,7 @@ import pytest
 
 import guide
 from repository import ROOT
-from wheel_support import hiding_prefix, run
+from wheel_support import hiding_prefix, run, wheel_named
 
 pytestmark = pytest.mark.slow
 
@@ -35,11 +35,11 @@ def installed(
     distributions: list[Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A venv with the wheel. It borrows other packages from this venv."""
-    wheels = [p for p in distributions if "-cp311-cp311-" in p.name]
+    wheel = wheel_named(distributions, "-cp311-cp311-")
     folder = tmp_path_factory.mktemp("wheel") / "venv"
     venv.create(folder, with_pip=True)
     pip = [folder / "bin" / "pip", "install", "-q", "--no-deps"]
-    run(*pip, *wheels, compat_wheel(folder.parent))
+    run(*pip, wheel, compat_wheel(folder.parent))
     site = next(folder.glob("lib/python*/site-packages"))
     (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder

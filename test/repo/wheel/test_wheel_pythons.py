@@ -13,54 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
 import anabranch
+from package_calls import CALL
 from repository import ROOT
-from wheel_support import run
-from wheels import pythons
+from wheel_support import run, wheel_named
+from wheels import debian, pythons
 
 pytestmark = pytest.mark.slow
 FOUND = {python.version: python for python in pythons.find()}
-
-
-class Model(nn.Module):
-    """A model with state, a nested result, symbolic sizes and a dtype that NumPy lacks."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(16, 8)
-        self.register_buffer("calls", torch.zeros(1))
-
-    def forward(self, x, scale):
-        self.calls += 1
-        y = torch.softmax(self.linear(x) * scale[:, None], -1)
-        return {"y": y, "parts": [y.sum(0), y.argmax(-1)], "calls": self.calls}
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A package, and eager PyTorch's results for two inputs."""
-    folder = tmp_path_factory.mktemp("exported")
-    model = Model().eval()
-    rows = torch.export.Dim("rows", min=2, max=64)
-    inputs = torch.randn(5, 16), torch.rand(5)
-    shapes = {"x": {0: rows}, "scale": {0: rows}}
-    anabranch.export(model, folder / "model.anb", inputs, dynamic_shapes=shapes)
-    for number, count in enumerate((5, 12)):
-        x, scale = torch.randn(count, 16), torch.rand(count)
-        with torch.no_grad():
-            wanted = model(x, scale)
-        np.savez(
-            folder / f"{number}.npz",
-            x=x,
-            scale=scale,
-            y=wanted["y"],
-            sum=wanted["parts"][0],
-            best=wanted["parts"][1],
-        )
-    return folder
 
 
 def numpy_folder(python: pythons.Python) -> Path:
@@ -99,50 +60,10 @@ def python(request: pytest.FixtureRequest) -> pythons.Python:
     return FOUND[request.param]
 
 
-CALL = """
-import sys, numpy
-module = __import__(sys.argv[1])
-folder = sys.argv[2]
-package = module.load(folder + "/model.anb", threads=2)
-for number in range(2):
-    kept = numpy.load(f"{folder}/{number}.npz")
-    result = package(kept["x"], scale=kept["scale"])
-    numpy.testing.assert_allclose(result["y"], kept["y"], atol=1e-6, rtol=1e-5)
-    numpy.testing.assert_allclose(result["parts"][0], kept["sum"], atol=1e-5, rtol=1e-5)
-    assert (result["parts"][1] == kept["best"]).all()
-    assert result["calls"] == number + 1 == package.state["calls"]
-assert package.session().state["calls"] == 0
-# A transposed input is laid out anew; strides that step backwards too.
-x = numpy.asfortranarray(kept["x"])
-assert (package(x, kept["scale"])["y"] == result["y"]).all()
-flipped = package(kept["x"][::-1], kept["scale"][::-1].copy())["y"]
-numpy.testing.assert_allclose(flipped, result["y"][::-1], atol=1e-6)
-for arguments, kind, text in [
-    ((kept["x"].astype("f8"), kept["scale"]), TypeError, "f64"),
-    ((kept["x"][:1], kept["scale"][:1]), ValueError, "2"),
-    ((kept["x"],), TypeError, "'scale' is missing"),
-    ((kept["x"], "text"), TypeError, "expected an array"),
-    ((kept["x"], 3), TypeError, "got an int"),
-]:
-    try:
-        package(*arguments)
-    except kind as error:
-        assert text in str(error), error
-    else:
-        raise AssertionError(f"no {kind} about {text}")
-try:
-    module.load(folder)
-except (RuntimeError, OSError) as error:
-    assert "manifest" in str(error), error
-assert "torch" not in sys.modules
-print("done")
-"""
-
-
 def test_runtime_wheel(
     distributions: list[Path], python: pythons.Python, exported: Path, tmp_path: Path
 ) -> None:
-    wheel = next(p for p in distributions if p.name.startswith("anabranch_runtime-"))
+    wheel = wheel_named(distributions, "anabranch_runtime-")
     folders = [installed(wheel, python, tmp_path), numpy_folder(python)]
     assert run_script(python, folders, CALL, "anabranch_runtime", exported) == "done\n"
     prefix = run_script(
@@ -253,7 +174,7 @@ def test_compiler_wheel(
     distributions: list[Path], python: pythons.Python, exported: Path, tmp_path: Path
 ) -> None:
     binding = pythons.wheel_tag(python.tag)
-    wheel = next(p for p in distributions if f"-{binding}-" in p.name)
+    wheel = wheel_named(distributions, f"-{binding}-")
     folders = [installed(wheel, python, tmp_path), numpy_folder(python)]
     assert run_script(python, folders, CALL, "anabranch", exported) == "done\n"
     compiler = "import anabranch._C as c; print(c.compiler_version())"
@@ -261,39 +182,10 @@ def test_compiler_wheel(
     assert run_script(python, folders[:1], INSIDE) == "done\n"
 
 
-KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
-
-
-def archive() -> str:
-    """The archive that this machine's packages come from, the one of updates apart."""
-    found = run("apt-get", "indextargets", "--format", "$(REPO_URI)").split()
-    return next(place for place in found if place.rstrip("/").endswith("/debian"))
-
-
 def system(folder: Path, suite: str, *packages: str) -> Path:
-    """A root folder with these packages of a Debian suite, and with what they need.
-    They are unpacked and not configured."""
-    root, state = folder / "root", folder / "apt"
-    for name in ("lists/partial", "cache/archives/partial"):
-        (state / name).mkdir(parents=True)
-    root.mkdir()
-    (state / "status").touch()
-    source = f"deb [signed-by={KEYS}] {archive()} {suite} main\n"
-    (state / "sources.list").write_text(source)
-    settings = {
-        "Dir::Etc::sourcelist": state / "sources.list",
-        "Dir::Etc::sourceparts": "/dev/null",
-        "Dir::State::lists": state / "lists",
-        "Dir::State::status": state / "status",
-        "Dir::Cache": state / "cache",
-    }
-    apt = ["apt-get", *(f"-o{name}={value}" for name, value in settings.items())]
-    run(*apt, "update")
-    run(*apt, "install", "-y", "-d", "--no-install-recommends", "base-files", *packages)
-    for package in sorted((state / "cache" / "archives").glob("*.deb")):
-        unpack = f"dpkg-deb --fsys-tarfile {package} | tar -x --keep-directory-symlink"
-        run("sh", "-c", f"{unpack} -C {root}")
-    return root
+    """A root folder with these packages of a Debian suite, and with what they need."""
+    debian.unpack(folder / "root", suite, "base-files", *packages)
+    return folder / "root"
 
 
 def inside(root: Path, *command: object, **variables: str) -> str:
@@ -301,10 +193,6 @@ def inside(root: Path, *command: object, **variables: str) -> str:
     which an old loader takes a program's place: LD_LIBRARY_PATH says it."""
     environment = {"PATH": "/usr/bin:/bin", "HOME": "/", **variables}
     return run("/usr/sbin/chroot", root, *command, cwd="/", env=environment)
-
-
-def wheel_named(distributions: list[Path], part: str) -> Path:
-    return next(path for path in distributions if part in path.name)
 
 
 other_system = pytest.mark.skipif(os.geteuid() != 0, reason="chroot is root's")

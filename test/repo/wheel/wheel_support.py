@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,14 @@ def attempt(*command: object, **options) -> subprocess.CompletedProcess:
         check=False,
         **options,
     )
+
+
+def wheel_named(
+    distributions: list[Path], part: str, machine: str | None = None
+) -> Path:
+    """The wheel with `part` in its name, for this machine if none is named."""
+    end = f"_{machine or platform.machine()}.whl"
+    return next(p for p in distributions if part in p.name and p.name.endswith(end))
 
 
 def hiding_prefix(empty: Path) -> list[str]:
