@@ -6,6 +6,7 @@
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "package/verify/RuntimeOperator.h"
 #include "schedule/program/RegionCall.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -34,7 +35,8 @@ void Report::addFallbacks(ModuleOp module) {
   };
   llvm::MapVector<StringRef, Entry> entries;
   module.walk([&](ir::AtenOp call) {
-    if (schedule::isRegionCall(call))
+    if (schedule::isRegionCall(call) ||
+        package::isRuntimeOperator(call.getCallee()))
       return;
     Entry &entry = entries[call.getCallee()];
     if (entry.calls++ == 0)

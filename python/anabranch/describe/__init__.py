@@ -7,6 +7,7 @@ Start with `graph`.
 graph                reads the nodes of a graph in order
 description          the result: the JSON, and what callers of the program need to know
 inputs               placeholders and constants, and ranges of frozen integers
+own_operators        names the calls that the runtime runs itself
 arguments            arguments of operator calls
 regions/             subgraphs that operators run, and what follows sizes that the run decides
 outputs              results of the graph

@@ -25,6 +25,7 @@ from .arguments import Arguments
 from .description import Description, InputSource
 from .inputs import Inputs
 from .outputs import Outputs
+from .own_operators import own_name
 from .regions import calls
 from .regions.continuation import RunSizes, call_continuation, with_continuation
 from .regions.run_numbers import with_tensors
@@ -297,7 +298,7 @@ class GraphReader:
             arguments["memory_format"] = None
         entry: dict[str, Any] = {
             "name": node.name,
-            "op": _operator_name(target),
+            "op": own_name(node, target) or _operator_name(target),
             "args": arguments,
             "results": self._results(target, value),
             "loc": location(node),

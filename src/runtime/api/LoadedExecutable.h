@@ -8,6 +8,7 @@
 #include "runtime/api/CallInterface.h"
 #include "runtime/shapes/GearTable.h"
 
+#include <algorithm>
 #include <mutex>
 
 namespace anabranch::runtime {
@@ -41,7 +42,9 @@ public:
     return main.serial.size() - others;
   }
   size_t hostCallCount() const override {
-    return root->getPlan().main.calls.size();
+    const std::vector<CallPlan> &calls = root->getPlan().main.calls;
+    return std::count_if(calls.begin(), calls.end(),
+                         [](const CallPlan &call) { return !call.own; });
   }
   size_t programCount() const override {
     return currentTable()->programs().size();

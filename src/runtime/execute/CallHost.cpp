@@ -1,4 +1,4 @@
-//===- CallHost.cpp - run an operator on the host -------------------------===//
+//===- CallHost.cpp - run an operator that is no kernel -------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/execute/CallHost.h"
@@ -124,8 +124,11 @@ Status callHost(CallFrame &frame, int number) {
   request.resultCount = call.results.size();
   request.wanted = call.wanted.get();
   request.location = call.location.c_str();
-  if (Status s = host.call(request, fresh.data()); !s.ok())
-    return s;
+  Status called = call.own
+                      ? runOwnOperator(call.own, host, request, fresh.data())
+                      : host.call(request, fresh.data());
+  if (!called.ok())
+    return called;
   Status failure;
   for (size_t i = 0; i < call.results.size(); ++i) {
     int buffer = call.results[i];

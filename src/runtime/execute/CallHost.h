@@ -1,4 +1,4 @@
-//===- CallHost.h - run an operator on the host -----------------*- C++ -*-===//
+//===- CallHost.h - run an operator that is no kernel -----------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_EXECUTE_CALLHOST_H
@@ -8,8 +8,8 @@
 
 namespace anabranch::runtime {
 
-/// Runs an operator on the host and binds its results to their buffers. Only
-/// the thread that called the program may call this.
+/// Runs an operator, on the host or in the runtime, and binds its results to
+/// their buffers. Only the thread that called the program may call this.
 Status callHost(CallFrame &frame, int call);
 
 } // namespace anabranch::runtime

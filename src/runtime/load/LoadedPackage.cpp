@@ -5,6 +5,7 @@
 
 #include "fft/Fft.h"
 #include "machine/host/MemoryRoom.h"
+#include "package/verify/RuntimeOperator.h"
 #include "runtime/device/Devices.h"
 
 namespace anabranch::runtime {
@@ -17,7 +18,8 @@ static std::string calledOperators(const package::ProgramT &program) {
     for (const auto &stream : *streams)
       for (const auto &command : stream->commands)
         if (const package::CallT *call = command->action.AsCall();
-            call && list.find(call->op) == std::string::npos) {
+            call && !package::isRuntimeOperator(call->op) &&
+            list.find(call->op) == std::string::npos) {
           if (++count > 8)
             return list + ", ...";
           list += (list.empty() ? "" : ", ") + call->op;

@@ -4,6 +4,7 @@
 #include "runtime/plan/FlattenCommands.h"
 
 #include "package/verify/Actions.h"
+#include "package/verify/RuntimeOperator.h"
 #include "runtime/plan/Labels.h"
 #include "runtime/plan/Steps.h"
 
@@ -33,6 +34,7 @@ public:
 private:
   Expected<Command> add(const CommandT &command);
   Status addLaunch(const LaunchT &launch);
+  Status prepare(const CallT &call, CallPlan &c);
   Status addCall(const CallT &call, const std::string &location);
   Status addStep(const StepKind &kind, const ActionUnion &action);
   Status addSuper(const SuperT &super);
@@ -231,17 +233,30 @@ void CommandsBuilder::addArguments(
     fillArgument(call, first + static_cast<int>(i), *list[i]);
 }
 
-Status CommandsBuilder::addCall(const CallT &call,
-                                const std::string &location) {
+/// Finds who runs the operator.
+Status CommandsBuilder::prepare(const CallT &call, CallPlan &c) {
+  if (isRuntimeOperator(call.op)) {
+    c.own = findOwnOperator(call.op);
+    return c.own ? Status()
+                 : Status(StatusCode::BadPackage,
+                          "the runtime has no operator " + call.op);
+  }
   Expected<void *> prepared =
       plan.host->prepare(call.op.c_str(), call.overload.c_str());
   if (!prepared)
     return prepared.takeStatus();
+  c.prepared = *prepared;
+  return {};
+}
+
+Status CommandsBuilder::addCall(const CallT &call,
+                                const std::string &location) {
   CallPlan c;
+  if (Status s = prepare(call, c); !s.ok())
+    return s;
   c.op = call.op;
   c.overload = call.overload;
   c.location = location;
-  c.prepared = *prepared;
   c.argumentCount = call.arguments.size();
   addArguments(c, call.arguments);
   c.results = call.results;

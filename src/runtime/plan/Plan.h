@@ -7,6 +7,7 @@
 #include "anabranch/Executable.h"
 #include "package/folder/Reader.h"
 #include "runtime/device/Device.h"
+#include "runtime/operators/OwnOperators.h"
 #include "runtime/plan/LaunchOrder.h"
 #include "runtime/plan/RegionPrograms.h"
 #include "trace/Recorder.h"
@@ -98,7 +99,8 @@ struct ViewPlan {
 
 struct CallPlan {
   std::string op, overload, location;
-  void *prepared = nullptr;
+  OwnOperator own = nullptr; ///< null: the host runs the operator
+  void *prepared = nullptr;  ///< by the host
   /// The top-level arguments, then list items. `firstItem` says where the items
   /// of a list begin; the frame sets their address.
   std::vector<HostArgument> arguments;

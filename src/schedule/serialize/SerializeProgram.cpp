@@ -8,6 +8,7 @@
 #include "ir/Explain.h"
 #include "ir/ResultDims.h"
 #include "ir/WritingCall.h"
+#include "package/verify/RuntimeOperator.h"
 #include "schedule/cost/Work.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/program/KernelTable.h"
@@ -216,8 +217,8 @@ private:
       package::CallT made;
       if (failed(makeCall(call, made)))
         return failure();
+      result.needs_libtorch |= !package::isRuntimeOperator(made.op);
       action.Set(std::move(made));
-      result.needs_libtorch = true;
     } else if (auto copy = dyn_cast<ir::CopyOp>(command)) {
       package::CopyT made;
       made.source = numbers.lookup(copy.getSource());

@@ -4,6 +4,7 @@
 #include "schedule/superkernel/SuperCandidates.h"
 
 #include "ir/Scope.h"
+#include "package/verify/RuntimeOperator.h"
 #include "schedule/program/Dependencies.h"
 #include "schedule/program/RegionCall.h"
 
@@ -92,6 +93,8 @@ private:
         return "torch.cond runs one of two regions";
       if (name == loopCallee)
         return "a loop runs a region";
+      if (package::isRuntimeOperator(name))
+        return name.str() + " decides a size";
       return (name.contains("::") ? "" : "aten::") + name.str() +
              " runs through PyTorch";
     }

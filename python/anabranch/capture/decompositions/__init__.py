@@ -8,6 +8,6 @@ quantized_values    decomposes the operators of PT2E's quantised graphs
 special_functions   decomposes erfinv, and the functions of the gamma function
 weight_only         decomposes PyTorch's weight-only quantised products
 scaled_products     decomposes the product of floats of eight bits with scales
-selections          decomposes selections by a mask, for packages
+selections          decomposes a mask among other indices, for packages
 transformer_layers  decomposes PyTorch's own layers of transformers
 """

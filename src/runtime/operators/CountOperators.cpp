@@ -1,0 +1,123 @@
+//===- CountOperators.cpp - repeat, count, and find what differs ----------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/operators/CountOperators.h"
+
+#include "runtime/operators/OwnCall.h"
+#include "selection/Counts.h"
+#include "selection/Keys.h"
+#include "selection/Unique.h"
+
+#include <algorithm>
+
+namespace anabranch::runtime {
+
+namespace {
+
+template <typename T> void repeat(OwnCall &call, const TensorView &repeats) {
+  const T *counts = static_cast<const T *>(repeats.data);
+  int64_t size = repeats.shape[0], total = selection::totalOf(counts, size);
+  if (total < 0)
+    return call.fail("repeats can not be negative");
+  if (call.has("output_size") && call.integer("output_size") != total)
+    return call.fail("the repeats add up to " + std::to_string(total) +
+                     ", not to the output size " +
+                     std::to_string(call.integer("output_size")));
+  if (void *made = call.make(0, repeats.dtype, {total}))
+    selection::repeatPositions(counts, size, total, static_cast<T *>(made));
+}
+
+template <typename T, typename Sum>
+void countInto(OwnCall &call, const TensorView &numbers, const Sum *weights,
+               DType dtype) {
+  const T *given = static_cast<const T *>(numbers.data);
+  int64_t size = numbers.shape[0];
+  selection::Range range = selection::rangeOf(given, size);
+  if (range.least < 0)
+    return call.fail("bincount only supports 1-d non-negative integral inputs");
+  int64_t bins = std::max(range.most + 1, call.integer("minlength"));
+  auto *made = static_cast<Sum *>(call.make(0, dtype, {bins}));
+  if (!made)
+    return;
+  std::fill_n(made, bins, Sum(0));
+  selection::addToBins(given, weights, size, made, bins);
+}
+
+template <typename T> void count(OwnCall &call, const TensorView &numbers) {
+  if (!call.has("weights"))
+    return countInto<T, int64_t>(call, numbers, nullptr, DType::I64);
+  TensorView weights = call.tensor("weights");
+  if (call.ok() && shapeOf(weights) != shapeOf(numbers))
+    call.fail("weights should be 1-d and have the same length as input");
+  if (!call.ok())
+    return;
+  if (weights.dtype == DType::F32)
+    return countInto<T>(call, numbers, static_cast<const float *>(weights.data),
+                        DType::F32);
+  if (weights.dtype == DType::F64)
+    return countInto<T>(call, numbers,
+                        static_cast<const double *>(weights.data), DType::F64);
+  call.fail("takes weights of f32 and f64");
+}
+
+} // namespace
+
+void runRepeatInterleave(OwnCall &call) {
+  TensorView repeats = call.tensor("repeats");
+  if (call.ok() && repeats.rank == 1 && repeats.dtype == DType::I32)
+    repeat<int32_t>(call, repeats);
+  else if (call.ok() && repeats.rank == 1 && repeats.dtype == DType::I64)
+    repeat<int64_t>(call, repeats);
+  else
+    call.fail("repeats must be a vector of i32 or i64");
+}
+
+void runUnique(OwnCall &call) {
+  TensorView self = call.tensor("self");
+  if (!call.ok())
+    return;
+  if (!selection::hasKeys(self.dtype))
+    return call.fail("has no order for this dtype");
+  bool inverted = call.boolean("return_inverse") && call.wants(1);
+  std::vector<int64_t> none{0};
+  int64_t *inverse = nullptr;
+  if (call.wants(1))
+    inverse = static_cast<int64_t *>(
+        call.make(1, DType::I64, inverted ? shapeOf(self) : none));
+  if (!call.ok())
+    return;
+  selection::Unique unique(self.data, self.dtype, elementsOf(self),
+                           inverted ? inverse : nullptr);
+  if (void *made = call.make(0, self.dtype, {unique.size()}))
+    unique.writeNumbers(made);
+  if (!call.wants(2))
+    return;
+  bool counted = call.boolean("return_counts");
+  void *counts = call.make(2, DType::I64, {counted ? unique.size() : 0});
+  if (counted && counts)
+    unique.writeCounts(static_cast<int64_t *>(counts));
+}
+
+void runBincount(OwnCall &call) {
+  TensorView numbers = call.tensor("self");
+  if (call.ok() && numbers.rank != 1)
+    call.fail("bincount only supports 1-d non-negative integral inputs");
+  if (!call.ok())
+    return;
+  switch (numbers.dtype) {
+  case DType::U8:
+    return count<uint8_t>(call, numbers);
+  case DType::I8:
+    return count<int8_t>(call, numbers);
+  case DType::I16:
+    return count<int16_t>(call, numbers);
+  case DType::I32:
+    return count<int32_t>(call, numbers);
+  case DType::I64:
+    return count<int64_t>(call, numbers);
+  default:
+    call.fail("bincount only supports 1-d non-negative integral inputs");
+  }
+}
+
+} // namespace anabranch::runtime

@@ -1,0 +1,21 @@
+//===- CountOperators.h - repeat, count, and find what differs --*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef ANABRANCH_RUNTIME_OPERATORS_COUNTOPERATORS_H
+#define ANABRANCH_RUNTIME_OPERATORS_COUNTOPERATORS_H
+
+namespace anabranch::runtime {
+
+class OwnCall;
+
+/// aten::repeat_interleave.Tensor(repeats, output_size)
+void runRepeatInterleave(OwnCall &call);
+/// aten::_unique2(self, sorted, return_inverse, return_counts). The result is
+/// always sorted.
+void runUnique(OwnCall &call);
+/// aten::bincount(self, weights, minlength), with weights of f32 or f64.
+void runBincount(OwnCall &call);
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_OPERATORS_COUNTOPERATORS_H

@@ -1,0 +1,147 @@
+//===- OwnCall.cpp - arguments and results of an operator of ours ---------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/operators/OwnCall.h"
+
+#include "anabranch/Layout.h"
+#include "runtime/device/StridedCopy.h"
+
+#include <cstring>
+
+namespace anabranch::runtime {
+
+int64_t elementsOf(const TensorView &tensor) {
+  int64_t count = 1;
+  for (int32_t dim = 0; dim < tensor.rank; ++dim)
+    count *= tensor.shape[dim];
+  return count;
+}
+
+std::vector<int64_t> shapeOf(const TensorView &tensor) {
+  return {tensor.shape, tensor.shape + tensor.rank};
+}
+
+static std::string wordsOf(const std::vector<int64_t> &shape) {
+  std::string text;
+  for (int64_t size : shape)
+    text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+const HostArgument *OwnCall::find(const char *name) const {
+  for (size_t i = 0; i < call.argumentCount; ++i)
+    if (std::strcmp(call.arguments[i].name, name) == 0)
+      return &call.arguments[i];
+  return nullptr;
+}
+
+TensorView OwnCall::tensor(const char *name) {
+  if (const HostArgument *found = find(name))
+    return contiguous(*found);
+  fail("lacks the argument " + std::string(name));
+  return {};
+}
+
+TensorView OwnCall::contiguous(const HostArgument &argument) {
+  if (argument.kind != HostArgument::Kind::Tensor) {
+    fail(std::string(argument.name) + " is no tensor");
+    return {};
+  }
+  const TensorView &view = argument.tensor;
+  return isContiguous(view) ? view : copyOf(view);
+}
+
+TensorView OwnCall::copyOf(const TensorView &view) {
+  size_t bytes = static_cast<size_t>(elementsOf(view)) * itemSize(view.dtype);
+  copies.emplace_back(new char[bytes]);
+  TensorView copy = view;
+  copy.data = copies.back().get();
+  copy.strides = nullptr;
+  if (bytes)
+    stridedCopy(view, copy);
+  return copy;
+}
+
+TensorView OwnCall::broadcast(const TensorView &view,
+                              const std::vector<int64_t> &shape) {
+  if (shapeOf(view) == shape)
+    return view;
+  auto rank = static_cast<int32_t>(shape.size());
+  std::vector<int64_t> own = contiguousStrides(view.shape, view.rank);
+  std::vector<int64_t> strides(shape.size());
+  bool fits = view.rank <= rank;
+  for (int32_t dim = 0; fits && dim < view.rank; ++dim) {
+    int32_t place = rank - view.rank + dim;
+    fits = view.shape[dim] == shape[place] || view.shape[dim] == 1;
+    strides[place] = view.shape[dim] == 1 ? 0 : own[dim];
+  }
+  if (!fits) {
+    fail("the shape " + wordsOf(shapeOf(view)) + " does not broadcast to " +
+         wordsOf(shape));
+    return {};
+  }
+  TensorView wide{view.data, shape.data(), strides.data(), rank, view.dtype};
+  return copyOf(wide);
+}
+
+bool OwnCall::has(const char *name) const {
+  const HostArgument *found = find(name);
+  return found && found->kind != HostArgument::Kind::None;
+}
+
+bool OwnCall::boolean(const char *name) const {
+  const HostArgument *found = find(name);
+  return found && found->kind == HostArgument::Kind::Bool && found->boolean;
+}
+
+int64_t OwnCall::integer(const char *name) const {
+  const HostArgument *found = find(name);
+  return found && found->kind == HostArgument::Kind::Int ? found->integer : 0;
+}
+
+const HostArgument *OwnCall::items(const char *name, size_t &count) const {
+  const HostArgument *found = find(name);
+  bool isList = found && found->kind == HostArgument::Kind::List;
+  count = isList ? found->itemCount : 0;
+  return isList ? found->items : nullptr;
+}
+
+void *OwnCall::make(size_t result, DType dtype,
+                    const std::vector<int64_t> &shape) {
+  if (!status.ok())
+    return nullptr;
+  if (result >= call.resultCount) {
+    fail("has no result " + std::to_string(result));
+    return nullptr;
+  }
+  TensorView like{nullptr, shape.data(), nullptr,
+                  static_cast<int32_t>(shape.size()), dtype};
+  Expected<HostResult> made = host.make(like);
+  if (!made) {
+    fail(made.takeStatus());
+    return nullptr;
+  }
+  results[result] = *made;
+  return made->tensor.data;
+}
+
+void OwnCall::fail(const std::string &what) {
+  fail(Status(StatusCode::InvalidArgument,
+              std::string(call.op) + " at " + call.location + ": " + what));
+}
+
+void OwnCall::fail(Status failure) {
+  if (status.ok())
+    status = std::move(failure);
+}
+
+Status OwnCall::finish() {
+  for (size_t i = 0; !status.ok() && i < call.resultCount; ++i) {
+    if (results[i].handle)
+      host.release(results[i].handle);
+    results[i] = {};
+  }
+  return std::move(status);
+}
+
+} // namespace anabranch::runtime

@@ -1,0 +1,51 @@
+//===- OwnOperators.cpp - operators that the runtime runs -----------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/operators/OwnOperators.h"
+
+#include "runtime/operators/CountOperators.h"
+#include "runtime/operators/MaskOperators.h"
+#include "runtime/operators/OwnCall.h"
+
+#include <new>
+
+namespace anabranch::runtime {
+
+namespace {
+
+struct Row {
+  const char *name;
+  OwnOperator run;
+};
+
+constexpr Row rows[] = {
+    {"runtime::nonzero", runNonzero},
+    {"runtime::index", runIndex},
+    {"runtime::masked_select", runMaskedSelect},
+    {"runtime::index_put", runIndexPut},
+    {"runtime::repeat_interleave", runRepeatInterleave},
+    {"runtime::_unique2", runUnique},
+    {"runtime::bincount", runBincount},
+};
+
+} // namespace
+
+OwnOperator findOwnOperator(const std::string &name) {
+  for (const Row &row : rows)
+    if (name == row.name)
+      return row.run;
+  return nullptr;
+}
+
+Status runOwnOperator(OwnOperator run, HostCalls &host, const HostCall &call,
+                      HostResult *results) {
+  OwnCall own(host, call, results);
+  try {
+    run(own);
+  } catch (const std::bad_alloc &) {
+    own.fail(Status::outOfMemory());
+  }
+  return own.finish();
+}
+
+} // namespace anabranch::runtime

@@ -1,0 +1,193 @@
+//===- SelectionTest.cpp - selections against plain loops -----------------===//
+// SPDX-License-Identifier: Apache-2.0
+
+#include "selection/Counts.h"
+#include "selection/Keys.h"
+#include "selection/Mask.h"
+#include "selection/Rows.h"
+#include "selection/SpreadSort.h"
+#include "selection/Unique.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+namespace anabranch::selection {
+
+namespace {
+
+std::vector<int64_t> truesOf(const Mask &mask) {
+  std::vector<int64_t> found;
+  mask.forEach([&](int64_t position) { found.push_back(position); });
+  return found;
+}
+
+TEST(Mask, FindsEachElementOfAnySize) {
+  std::mt19937 random(1);
+  for (int64_t size : {0, 1, 7, 63, 64, 65, 130, 1000}) {
+    std::vector<int16_t> numbers(size);
+    std::vector<int64_t> expected;
+    for (int64_t i = 0; i < size; ++i) {
+      numbers[i] = static_cast<int16_t>(random() % 3 ? 0 : random());
+      if (numbers[i])
+        expected.push_back(i);
+    }
+    Mask mask(numbers.data(), DType::I16, size);
+    EXPECT_EQ(truesOf(mask), expected) << size;
+    EXPECT_EQ(mask.trues(), static_cast<int64_t>(expected.size()));
+  }
+}
+
+TEST(Mask, ZeroHasASignAndNanIsTrue) {
+  float f[] = {-0.0f, 1e-45f, NAN, 0.0f};
+  EXPECT_EQ(truesOf(Mask(f, DType::F32, 4)), (std::vector<int64_t>{1, 2}));
+  double d[] = {-0.0, -0.0, 0.0, -1.0, 5e-324, 0.0};
+  EXPECT_EQ(truesOf(Mask(d, DType::C128, 3)), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(truesOf(Mask(f, DType::C64, 2)), (std::vector<int64_t>{0, 1}));
+  uint16_t halves[] = {0x8000, 0x0001};
+  EXPECT_EQ(truesOf(Mask(halves, DType::F16, 2)), (std::vector<int64_t>{1}));
+  int8_t bytes[] = {-128, 0};
+  EXPECT_EQ(truesOf(Mask(bytes, DType::I8, 2)), (std::vector<int64_t>{0}));
+}
+
+TEST(Mask, WritesTheIndicesOfARow) {
+  std::vector<uint8_t> flags(2 * 3 * 5);
+  std::vector<int64_t> expected;
+  for (int64_t i : {0, 4, 5, 14, 15, 29}) {
+    flags[i] = 1;
+    expected.insert(expected.end(), {i / 15, i / 5 % 3, i % 5});
+  }
+  const int64_t shape[] = {2, 3, 5};
+  Mask mask(flags.data(), DType::Bool, 30);
+  std::vector<int64_t> made(expected.size());
+  writePositions(mask, shape, 3, made.data());
+  EXPECT_EQ(made, expected);
+}
+
+TEST(Rows, SelectsAndAssignsRowsOfEachSize) {
+  uint8_t flags[] = {0, 1, 1, 0, 1};
+  Mask mask(flags, DType::Bool, 5);
+  for (size_t bytes : {0, 1, 2, 3, 4, 8, 16, 100}) {
+    std::vector<char> rows(5 * bytes), chosen(3 * bytes), made(5 * bytes);
+    for (size_t i = 0; i < rows.size(); ++i)
+      rows[i] = static_cast<char>(i);
+    selectRows(mask, rows.data(), bytes, chosen.data());
+    assignRows(mask, chosen.data(), bytes, bytes, made.data());
+    for (size_t i = 0; i < rows.size(); ++i)
+      EXPECT_EQ(made[i], flags[i / bytes] ? rows[i] : 0) << bytes;
+    assignRows(mask, rows.data(), 0, bytes, made.data());
+    for (size_t i = 0; i < rows.size(); ++i)
+      EXPECT_EQ(made[i], flags[i / bytes] ? rows[i % bytes] : 0) << bytes;
+  }
+}
+
+TEST(Counts, RepeatsPositions) {
+  const int64_t counts[] = {3, 0, 9, 1, 0, 0, 2};
+  int64_t total = totalOf(counts, 7);
+  ASSERT_EQ(total, 15);
+  std::vector<int64_t> made(total + 1, 77), expected;
+  for (int64_t i = 0; i < 7; ++i)
+    expected.insert(expected.end(), counts[i], i);
+  repeatPositions(counts, 7, total, made.data());
+  expected.push_back(77); // nothing is written beyond the end
+  EXPECT_EQ(made, expected);
+  const int32_t negative[] = {5, -1};
+  EXPECT_EQ(totalOf(negative, 2), -1);
+}
+
+TEST(Counts, AddsToBins) {
+  std::mt19937 random(2);
+  for (int64_t size : {0, 1, 5, 1000})
+    for (int64_t bins : {1, 7, 6000}) {
+      std::vector<int32_t> numbers(size);
+      std::vector<double> weights(size), sums(bins), expected(bins);
+      std::vector<int64_t> made(bins, 0), counts(bins);
+      for (int64_t i = 0; i < size; ++i) {
+        numbers[i] = static_cast<int32_t>(random() % bins);
+        weights[i] = static_cast<double>(random() % 100) / 7;
+        ++counts[numbers[i]];
+        expected[numbers[i]] += weights[i];
+      }
+      addToBins<int32_t, int64_t>(numbers.data(), nullptr, size, made.data(),
+                                  bins);
+      addToBins(numbers.data(), weights.data(), size, sums.data(), bins);
+      EXPECT_EQ(made, counts);
+      EXPECT_EQ(sums, expected);
+    }
+}
+
+TEST(SpreadSort, SortsKeysOfAnyDistribution) {
+  std::mt19937_64 random(3);
+  auto keyFor = [&](int kind, int64_t i) -> uint64_t {
+    switch (kind) {
+    case 0:
+      return random();
+    case 1:
+      return random() % 100;
+    case 2:
+      return uint64_t(1) << (random() % 64);
+    case 3:
+      return i; // sorted
+    case 4:
+      return random() % 2 ? nanKey : 0;
+    default:
+      return random() % 4 ? 5 : random() % 1000000;
+    }
+  };
+  for (int kind = 0; kind < 6; ++kind)
+    for (int64_t size : {0, 1, 2, 48, 49, 1000, 40000}) {
+      std::vector<uint64_t> keys(size), spare(size);
+      for (int64_t i = 0; i < size; ++i)
+        keys[i] = keyFor(kind, i);
+      std::vector<uint64_t> expected = keys;
+      std::sort(expected.begin(), expected.end());
+      spreadSort(keys.data(), spare.data(), size);
+      EXPECT_EQ(keys, expected) << kind << " " << size;
+    }
+}
+
+TEST(Keys, KeepTheOrderAndTheNumber) {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  const float numbers[] = {-inf, -2.5f, -1e-45f, 0, 1e-45f, 1, inf};
+  uint64_t keys[7];
+  writeKeys(numbers, DType::F32, 7, keys, 1);
+  EXPECT_TRUE(std::is_sorted(keys, keys + 7));
+  float back[7];
+  writeNumbers(keys, DType::F32, 7, back);
+  EXPECT_TRUE(std::equal(back, back + 7, numbers));
+  const float others[] = {-0.0f, -NAN};
+  writeKeys(others, DType::F32, 2, keys, 1);
+  uint64_t zero;
+  writeKeys(&numbers[3], DType::F32, 1, &zero, 1);
+  EXPECT_EQ(keys[0], zero);
+  EXPECT_EQ(keys[1], nanKey);
+  const int8_t small[] = {-128, -1, 0, 127};
+  writeKeys(small, DType::I8, 4, keys, 1);
+  EXPECT_TRUE(std::is_sorted(keys, keys + 4));
+  int8_t same[4];
+  writeNumbers(keys, DType::I8, 4, same);
+  EXPECT_TRUE(std::equal(same, same + 4, small));
+}
+
+TEST(Unique, FindsNumbersCountsAndInverse) {
+  const float numbers[] = {2, NAN, -1, 2, 0.0f, -0.0f, NAN, 2};
+  int64_t inverse[8];
+  Unique unique(numbers, DType::F32, 8, inverse);
+  ASSERT_EQ(unique.size(), 5);
+  float made[5];
+  unique.writeNumbers(made);
+  EXPECT_TRUE(made[0] == -1 && made[1] == 0 && made[2] == 2);
+  EXPECT_TRUE(std::isnan(made[3]) && std::isnan(made[4]));
+  int64_t counts[5];
+  unique.writeCounts(counts);
+  EXPECT_EQ(std::vector<int64_t>(counts, counts + 5),
+            (std::vector<int64_t>{1, 2, 3, 1, 1}));
+  EXPECT_EQ(std::vector<int64_t>(inverse, inverse + 8),
+            (std::vector<int64_t>{2, 3, 0, 2, 1, 1, 4, 2}));
+}
+
+} // namespace
+
+} // namespace anabranch::selection

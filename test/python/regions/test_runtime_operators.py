@@ -1,0 +1,126 @@
+"""Operators that the runtime runs itself, because they decide a size, against eager
+PyTorch: they call no PyTorch (`describe/own_operators.py`)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from whole_graphs import SETTINGS, check_whole, together
+
+import anabranch
+
+aten = torch.ops.aten
+
+SELECTIONS = {
+    "rows": lambda x: x[x[:, 0] > 0],
+    "columns": lambda x: x[:, x[0] > 0],
+    "elements": lambda x: x[x > 0],
+    "transposed": lambda x: x.t()[x.t() > 0],
+    "nonzero": lambda x: x.nonzero(),
+    "vector": lambda x: x[:, 0].nonzero(),
+    "masked_select": lambda x: torch.masked_select(x, x[:, :1] > 0),
+}
+ASSIGNMENTS = {
+    "rows": lambda x: aten.index_put(x, [x[:, 0] > 0], x[0]),
+    "all": lambda x: aten.index_put(x, [x.abs() >= 0], x.t().reshape(-1)),
+    "none": lambda x: aten.index_put(x, [x.abs() < 0], x.reshape(-1)[:1]),
+    "columns": lambda x: aten.index_put(x, [None, x[0].abs() >= 0], x.flip(0)),
+}
+COUNTS = {
+    "repeat": lambda n: torch.repeat_interleave(n),
+    "repeat rows": lambda n: torch.repeat_interleave(n.view(-1, 1) * 2, n, dim=0),
+    "bincount": lambda n: torch.bincount(n, minlength=3),
+    "weights": lambda n: torch.bincount(n, n / 4),
+    "wide weights": lambda n: torch.bincount(n, n.double() / 4),
+    "unique": lambda n: torch.unique(n - 3, return_inverse=True, return_counts=True),
+    "halves": lambda n: torch.unique(n.half() / 2, return_counts=True),
+}
+# Of each dtype these run; of f32 all do.
+SOME = ("elements", "nonzero")
+DTYPES = (torch.float32, torch.bfloat16, torch.int64)
+
+
+def matrices(dtype: torch.dtype) -> list[torch.Tensor]:
+    numbers = torch.arange(-10, 10).view(4, 5)
+    return [value.to(dtype) for value in (numbers, numbers * 0, numbers.abs() + 1)]
+
+
+def check_own(functions, *calls) -> None:
+    check_whole(together(functions), *calls)
+    report = anabranch.last_report() or {}
+    assert not report.get("fallbacks"), report["fallbacks"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_selections(dtype) -> None:
+    calls = [(value,) for value in matrices(dtype)]
+    calls += [(calls[0][0].t().contiguous().t(),)]
+    names = SELECTIONS if dtype is torch.float32 else SOME
+    check_own({name: SELECTIONS[name] for name in names}, *calls)
+
+
+def test_complex_numbers() -> None:
+    real = torch.arange(12.0).view(3, 4) % 3 - 1
+    x = torch.complex(real, real.roll(1) * -0.0)
+    check_own({"nonzero": lambda x: x.nonzero()}, (x,), (x * 1j,), (x * 0,))
+
+
+def test_assignments() -> None:
+    calls = [(value,) for value in matrices(torch.float32)]
+    check_own(ASSIGNMENTS, *calls)
+
+
+def test_counts() -> None:
+    lists = ([2, 0, 1, 7], [0, 0, 0, 0], [1, 1, 1, 9])
+    check_own(COUNTS, *[(torch.tensor(numbers),) for numbers in lists])
+    small = {name: COUNTS[name] for name in ("bincount", "unique")}
+    check_own(small, *[(torch.tensor(n, dtype=torch.int8),) for n in lists])
+
+
+def test_unique_floats() -> None:
+    nan, inf = float("nan"), float("inf")
+    x = torch.tensor([0.0, -0.0, 9.0, inf, -inf, 9.0, -1.5, 1e-45])
+
+    def run(x):
+        x = torch.where(x == 9, nan, x)
+        values, inverse = torch.unique(x, return_inverse=True)
+        return values.nan_to_num(7), inverse
+
+    check_own({"unique": run}, (x,), (x.flip(0),))
+
+
+@pytest.mark.parametrize(
+    ("function", "numbers", "message"),
+    [
+        (torch.bincount, [1, -1], "non-negative"),
+        (torch.repeat_interleave, [1, -1], "negative"),
+        (lambda n: torch.repeat_interleave(n, output_size=5), [1, 1], "add up to 2"),
+        (lambda n: aten.index_put(n, [n > 0], n[:2]), [1, 1, 1], "broadcast"),
+    ],
+)
+def test_errors_name_the_line(function, numbers, message) -> None:
+    torch._dynamo.reset()
+
+    def model(n):
+        return function(n)
+
+    run = torch.compile(model, backend=anabranch.anabranch, fullgraph=True)
+    with torch._dynamo.config.patch(SETTINGS), torch.no_grad():
+        with pytest.raises((ValueError, RuntimeError), match=message) as error:
+            run(torch.tensor(numbers))
+        assert "test_runtime_operators.py" in str(error.value)
+
+
+def test_a_package_counts_what_it_selects(tmp_path) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, n):
+            chosen = n[n > 0]
+            return torch.unique(chosen), torch.bincount(chosen)
+
+    numbers = [torch.tensor(n) for n in ([3, 0, 3, 1], [0, 0, 0, 0], [2, 2, 2, 2])]
+    path = tmp_path / "package"
+    anabranch.export(Model().eval(), path, (numbers[0],))
+    loaded = anabranch.load(path)
+    for value in numbers:
+        for got, want in zip(loaded(value.numpy()), Model()(value), strict=True):
+            torch.testing.assert_close(torch.as_tensor(got), want)
