@@ -8,6 +8,7 @@ cpu_platform  vLLM's CPU platform with these settings
 cpu_worker    vLLM's CPU worker, which packs weights that were loaded anew
 linear        keeps linear layers visible to the compiler
 attention     attention and the paged cache as one operator
+regions       has PyTorch trace equal layers once
 saved         graphs that vLLM saves and loads
 backend       compiles a graph of vLLM, and logs what was compiled and what was not
 """

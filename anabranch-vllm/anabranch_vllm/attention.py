@@ -5,20 +5,29 @@ apart. The operator here calls the kernels of vLLM's CPU backend with what it ke
 layer. vLLM's own functions serve other backends and settings.
 
 No graph sees the paged cache, so to graphs the operator writes nothing: PyTorch traces
-them without functionalization."""
+them without functionalization.
+
+The operator knows a layer by a number in a tensor. A name would be a constant of the
+graph, so that PyTorch could not trace equal layers once."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch import Tensor, nn
 
 from anabranch import extension
 
-SCHEMA = "anabranch_vllm::attend(Tensor query, Tensor key, Tensor value, str layer) -> Tensor"
+SCHEMA = (
+    "anabranch_vllm::attend(Tensor query, Tensor key, Tensor value, Tensor layer)"
+    " -> Tensor"
+)
+
+Forward = Callable[..., Tensor]
+_names: list[str] = []  # of the layers in this process, by their numbers
 
 
 class Vllm(Protocol):
@@ -139,14 +148,14 @@ def _installed() -> Installed:
     return Installed()
 
 
-def _result(query: Tensor, key: Tensor, value: Tensor, layer: str) -> Tensor:
+def _result(query: Tensor, key: Tensor, value: Tensor, layer: Tensor) -> Tensor:
     """Memory for the result: a row of a value's size for each head of a query."""
     return query.new_empty(query.shape[0], query.shape[1], value.shape[2])
 
 
-def _attend(query: Tensor, key: Tensor, value: Tensor, layer: str) -> Tensor:
+def _attend(query: Tensor, key: Tensor, value: Tensor, layer: Tensor) -> Tensor:
     output = _result(query, key, value, layer)
-    run(_installed(), query, key, value, output, layer)
+    run(_installed(), query, key, value, output, _names[int(layer)])
     return output
 
 
@@ -156,68 +165,51 @@ def register() -> Any:
     return extension.define_operator(SCHEMA, _attend, _result)
 
 
-def join(module: torch.fx.GraphModule, write: Any, attend: Any) -> None:
-    """Makes one call of each pair of calls of `write` and `attend`, vLLM's operators, for
-    one layer."""
-    operator = register()
-    for node in list(module.graph.nodes):
-        if _calls(node, attend):
-            _join(node, write, attend, operator)
-    module.recompile()
+def join_all(model: nn.Module, kind: Any) -> None:
+    """Has the layers of a model call the operator, in graphs and outside of them. `kind`
+    is vLLM's class of attention layers."""
+    if not hasattr(kind.forward, "anabranch_theirs"):
+        kind.forward = joined(kind.forward)
+    for layer in model.modules():
+        if isinstance(layer, kind):
+            join(layer)
 
 
-def _join(node: torch.fx.Node, write: Any, attend: Any, operator: Any) -> None:
-    """Joins a call of `attend` with the call of `write` that it waits for. A call with
-    more arguments, another key or value, or memory that something else sees, stays."""
-    given = _arguments(node, attend)
-    before = given.pop("kv_cache_dummy_dep", None)
-    if not isinstance(before, torch.fx.Node) or not _calls(before, write):
-        return
-    if len(before.users) > 1:
-        return
-    names = ("query", "key", "value", "output", "layer_name")
-    wanted = {name: given.pop(name, None) for name in names}
-    written = _arguments(before, write)
-    if any(value is not None for value in given.values()) or any(
-        written[name] != wanted[name] for name in ("key", "value", "layer_name")
+def join(layer: Any) -> None:
+    """Has a layer call the operator, if it has a cache of its own that it writes."""
+    if (
+        layer.query_quant is None
+        and layer.kv_sharing_target_layer_name is None
+        and not layer.attn_backend.forward_includes_kv_cache_update
     ):
-        return
-    output = wanted.pop("output")
-    if not _is_fresh(output, node, wanted["query"], wanted["value"]):
-        return
-    graph = node.graph
-    with graph.inserting_before(node):
-        joined = graph.call_function(operator, tuple(wanted.values()))
-    joined.meta = node.meta | {"example_value": output.meta["example_value"]}
-    graph.erase_node(node)
-    graph.erase_node(before)
-    output.replace_all_uses_with(joined)
-    memory = output.args[0]
-    graph.erase_node(output)
-    graph.erase_node(memory)
+        layer.anabranch_number = torch.tensor(len(_names))
+        _names.append(layer.layer_name)
 
 
-def _is_fresh(output: Any, node: torch.fx.Node, query: Any, value: Any) -> bool:
-    """Whether `output` is a view of new memory that `node` is the first to see, with the
-    operator's shape and dtype, and is read after that."""
-    memory = output.args[0] if output.op == "call_method" else None
-    if not isinstance(memory, torch.fx.Node) or memory.target is not torch.empty:
-        return False
-    first, *readers = output.users
-    if first is not node or not readers or list(memory.users) != [output]:
-        return False
-    made, asked, given = (x.meta["example_value"] for x in (output, query, value))
-    return (
-        made.dtype == asked.dtype
-        and made.shape[1:] == (asked.shape[1], given.shape[2])
-        and statically_known_true(made.shape[0] == asked.shape[0])
-    )
+def joined(theirs: Forward) -> Forward:
+    """The `forward` of vLLM's attention layers, for those that `join` has prepared and
+    all others."""
+    operator = register()
 
+    def forward(
+        self: Any,
+        query: Tensor,
+        key: Tensor | None,
+        value: Tensor | None,
+        output_shape: torch.Size | None = None,
+        output_dtype: torch.dtype | None = None,
+    ) -> Tensor:
+        number = getattr(self, "anabranch_number", None)
+        is_plain = output_shape is None and output_dtype in (None, query.dtype)
+        if number is None or key is None or value is None or not is_plain:
+            return theirs(self, query, key, value, output_shape, output_dtype)
+        output: Tensor = operator(
+            query.view(-1, self.num_heads, self.head_size),
+            key.view(-1, self.num_kv_heads, self.head_size),
+            value.view(-1, self.num_kv_heads, self.head_size_v),
+            number,
+        )
+        return output.flatten(1)
 
-def _calls(node: torch.fx.Node, operator: Any) -> bool:
-    return node.op == "call_function" and node.target in (operator, operator.default)
-
-
-def _arguments(node: torch.fx.Node, operator: Any) -> dict[str, Any]:
-    names = (argument.name for argument in operator.default._schema.arguments)
-    return dict(zip(names, node.args)) | node.kwargs
+    forward.anabranch_theirs = theirs  # type: ignore[attr-defined]
+    return forward

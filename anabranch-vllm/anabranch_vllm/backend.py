@@ -12,7 +12,7 @@ import torch.fx
 
 import anabranch
 
-from . import attention, saved
+from . import saved
 
 _log = logging.getLogger("vllm.anabranch")
 
@@ -27,14 +27,13 @@ def compile_graph(
 
     vLLM's operators never call the model, so its weights are packed once and watched."""
     before = dataclasses.replace(anabranch.counters)
-    if hasattr(torch.ops.vllm, "unified_kv_cache_update"):
-        attention.join(
-            module,
-            torch.ops.vllm.unified_kv_cache_update,
-            torch.ops.vllm.unified_attention_with_output,
-        )
     chosen = {"watch": "always", **(options or {})}
-    calls = sum(node.op.startswith("call_") for node in module.graph.nodes)
+    calls = sum(
+        node.op.startswith("call_")
+        for part in module.modules()
+        if isinstance(part, torch.fx.GraphModule)
+        for node in part.graph.nodes
+    )
     _log.info("Anabranch: compiles a graph of %s", _counted(calls, "operator"))
     begin = time.monotonic()
     compiled = anabranch.anabranch(module, example_inputs, options=chosen)

@@ -6,12 +6,14 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from torch._dynamo.exc import TorchDynamoException
+from vllm.model_executor.layers.attention.attention import Attention
 from vllm.v1.worker.cpu_worker import CPUWorker
 
 import anabranch
 from anabranch import extension
 
-from . import linear, settings
+from . import attention, linear, regions, settings
 
 _log = logging.getLogger("vllm.anabranch")
 
@@ -22,11 +24,26 @@ class AnabranchWorker(CPUWorker):
 
     def load_model(self, *arguments: Any, **named: Any) -> None:
         super().load_model(*arguments, **named)
+        attention.join_all(self.get_model(), Attention)
         if settings.moves_weights():
             self._move_weights()
 
     def determine_available_memory(self) -> int:
         # vLLM compiles here, and then measures what is left for the cache.
+        marked = regions.mark(self.get_model())
+        try:
+            with extension.collector_at_rest():
+                return super().determine_available_memory()
+        except TorchDynamoException as error:
+            if not marked:
+                raise
+            reason = str(error).partition("\n")[0]
+            _log.info("Anabranch: PyTorch traces each layer by itself: %s", reason)
+        finally:
+            regions.unmark(marked)
+        return self._determine_without_regions()
+
+    def _determine_without_regions(self) -> int:
         with extension.collector_at_rest():
             return super().determine_available_memory()
 

@@ -16,29 +16,6 @@ from anabranch_vllm import attention
 HEADS, PAIRS, SIZE, BLOCK, BLOCKS = 4, 2, 8, 4, 6
 
 
-@torch.library.custom_op("paged_test::write", mutates_args=())
-def write(key: Tensor, value: Tensor, layer_name: str) -> Tensor:
-    raise AssertionError("vLLM's own operator")
-
-
-@write.register_fake
-def _(key, value, layer_name):
-    return key.new_empty(0)
-
-
-@torch.library.custom_op("paged_test::attend", mutates_args=("output",))
-def attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    output: Tensor,
-    layer_name: str,
-    output_scale: Tensor | None = None,
-    kv_cache_dummy_dep: Tensor | None = None,
-) -> None:
-    raise AssertionError("vLLM's own operator")
-
-
 class StandIn:
     """vLLM's kernels for one request, whose blocks are given by its table."""
 
@@ -108,36 +85,37 @@ class StandIn:
 
 
 class Attention(nn.Module):
-    """vLLM's layer: two operators, of which the second waits for the first."""
+    """vLLM's layer, which only the operator can call here. `changes` are other fields."""
 
+    def __init__(self, **changes) -> None:
+        super().__init__()
+        self.num_heads, self.num_kv_heads = HEADS, PAIRS
+        self.head_size = self.head_size_v = SIZE
+        self.layer_name = "a"
+        self.query_quant = self.kv_sharing_target_layer_name = None
+        self.attn_backend = SimpleNamespace(forward_includes_kv_cache_update=False)
+        for name, value in changes.items():
+            setattr(self, name, value)
+        attention.join(self)
+
+    def theirs(self, query, key, value, output_shape=None, output_dtype=None):
+        return torch.full((1,), 7.0)
+
+    forward = attention.joined(theirs)
+
+
+class Layer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.qkv = nn.Linear(32, (HEADS + 2 * PAIRS) * SIZE)
+        self.attention = Attention()
 
     def forward(self, x):
         sizes = [HEADS * SIZE, PAIRS * SIZE, PAIRS * SIZE]
-        query, key, value = self.qkv(x).split(sizes, dim=-1)
-        output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
-        output = output.view(-1, HEADS, SIZE)
-        key, value = key.view(-1, PAIRS, SIZE), value.view(-1, PAIRS, SIZE)
-        done = torch.ops.paged_test.write(key, value, "a")
-        torch.ops.paged_test.attend(
-            query.view(-1, HEADS, SIZE),
-            key,
-            value,
-            output,
-            "a",
-            kv_cache_dummy_dep=done,
-        )
-        return output.flatten(1)
+        return self.attention(*self.qkv(x).split(sizes, dim=-1))
 
 
-def joined(module, inputs):
-    attention.join(module, torch.ops.paged_test.write, torch.ops.paged_test.attend)
-    return anabranch.anabranch(module, inputs, options={"watch": "always"})
-
-
-def expected(model: Attention, x: Tensor, before: int) -> Tensor:
+def expected(model: Layer, x: Tensor, before: int) -> Tensor:
     """Attention of the last rows of `x` to all before them."""
     sizes = [HEADS * SIZE, PAIRS * SIZE, PAIRS * SIZE]
     q, k, v = (
@@ -157,8 +135,14 @@ def vllm(monkeypatch):
 
 @torch.no_grad()
 def test_a_prompt_and_its_tokens(vllm) -> None:
-    model, x = Attention().eval(), torch.randn(9, 32)
-    compiled = torch.compile(model, backend=joined, dynamic=True, fullgraph=True)
+    model, x = Layer().eval(), torch.randn(9, 32)
+    compiled = torch.compile(
+        model,
+        backend=anabranch.anabranch,
+        options={"watch": "always"},
+        dynamic=True,
+        fullgraph=True,
+    )
     before = 0
     for tokens in (5, 1, 3):
         vllm.prepare([4, 2, 5], before, tokens)
@@ -213,91 +197,49 @@ def test_other_steps_are_vllms(vllm, change) -> None:
     assert vllm.left_to_vllm == ["a"]
 
 
-def calls(function) -> list[str]:
-    """The operators of a function after `join`. `out` is the memory of the result."""
-    found: list[str] = []
-
-    def look(module, inputs):
-        attention.join(module, torch.ops.paged_test.write, torch.ops.paged_test.attend)
-        nodes = module.graph.nodes
-        found.extend(str(n.target) for n in nodes if n.op == "call_function")
-        return lambda *inputs: (torch.zeros(3, HEADS, SIZE),)
-
-    def call(q, k, v):
-        memory = torch.empty(3, HEADS * SIZE)
-        return function(q, k, v, memory.view(-1, HEADS, SIZE))
-
-    q, k = torch.ones(3, HEADS, SIZE), torch.ones(3, PAIRS, SIZE)
-    with torch.no_grad():
-        torch.compile(call, backend=look, fullgraph=True)(q, k, k + 1)
-    return found
-
-
-def a_pair(q, k, v, out):
-    done = torch.ops.paged_test.write(k, v, "a")
-    torch.ops.paged_test.attend(q, k, v, out, "a", kv_cache_dummy_dep=done)
-    return out + 1
-
-
-def another_key(q, k, v, out):
-    done = torch.ops.paged_test.write(v, v, "a")
-    torch.ops.paged_test.attend(q, k, v, out, "a", kv_cache_dummy_dep=done)
-    return out
-
-
-def another_layer(q, k, v, out):
-    done = torch.ops.paged_test.write(k, v, "b")
-    torch.ops.paged_test.attend(q, k, v, out, "a", kv_cache_dummy_dep=done)
-    return out
-
-
-def a_scale(q, k, v, out):
-    done = torch.ops.paged_test.write(k, v, "a")
-    torch.ops.paged_test.attend(q, k, v, out, "a", v, kv_cache_dummy_dep=done)
-    return out
-
-
-def shared_cache(q, k, v, out):
-    torch.ops.paged_test.attend(q, k, v, out, "a")
-    return out
-
-
-def seen_before(q, k, v, out):
-    out.zero_()
-    return a_pair(q, k, v, out)
-
-
-def seen_as_another_view(q, k, v, out):
-    flat = out.view(-1)
-    return a_pair(q, k, v, out) + flat.view(out.shape)
-
-
-def a_part(q, k, v, out):
-    return a_pair(q[:2], k[:2], v[:2], out)
-
-
-def another_dtype(q, k, v, out):
-    return a_pair(q, k, v, out.double())
+def rows() -> list[Tensor]:
+    return [torch.randn(3, heads * SIZE) for heads in (HEADS, PAIRS, PAIRS)]
 
 
 @pytest.mark.parametrize(
-    "function",
+    "changes",
     [
-        another_key,
-        another_layer,
-        a_scale,
-        shared_cache,
-        seen_before,
-        seen_as_another_view,
-        a_part,
-        another_dtype,
+        {"query_quant": nn.Identity()},
+        {"kv_sharing_target_layer_name": "b"},
+        {"attn_backend": SimpleNamespace(forward_includes_kv_cache_update=True)},
     ],
 )
-def test_other_calls_stay(function) -> None:
-    assert "anabranch_vllm.attend.default" not in calls(function)
+def test_other_layers_are_vllms(changes) -> None:
+    assert Attention(**changes)(*rows()) == 7
 
 
-def test_a_pair_is_one_call_without_memory() -> None:
-    joined, *rest = calls(a_pair)
-    assert joined == "anabranch_vllm.attend.default"
-    assert len(rest) == 1  # the addition
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda layer, q, k, v: layer(q, None, None),
+        lambda layer, q, k, v: layer(q, k, v, output_shape=q.shape),
+        lambda layer, q, k, v: layer(q, k, v, output_dtype=torch.float64),
+    ],
+)
+def test_other_calls_are_vllms(call) -> None:
+    assert call(Attention(), *rows()) == 7
+
+
+def test_layers_of_a_model_are_joined(vllm) -> None:
+    class Plain(Attention):
+        def forward(self, query, key, value):
+            return self.theirs(query, key, value)
+
+    layer = Plain()
+    assert layer(*rows()) == 7
+    for _ in range(2):  # a second model has the same class of layers
+        attention.join_all(nn.Sequential(layer), Plain)
+        assert layer(*rows()).shape == (3, HEADS * SIZE)
+
+
+def test_a_layer_is_known_by_its_number(vllm) -> None:
+    layers = [Attention(layer_name=name) for name in ("a", "b")]
+    vllm.step.no_compile_layers["b"] = vllm.layer
+    for layer in layers:
+        layer(*rows())  # without metadata vLLM attends
+    assert vllm.left_to_vllm == ["a", "b"]

@@ -16,6 +16,15 @@ import torch
 import anabranch
 from anabranch_vllm import settings
 
+# Modules of vLLM from which this package takes a class.
+PLATFORM = "vllm.platforms.cpu"
+WORKER = "vllm.v1.worker.cpu_worker"
+LAYERS = "vllm.model_executor.layers.attention.attention"
+
+
+class AttentionLayer(torch.nn.Module):
+    """Stands in for vLLM's class, of which the models here have no layer."""
+
 
 class CpuWorker:
     """Loads weights as vLLM's CPU worker does."""
@@ -30,7 +39,11 @@ class CpuWorker:
         self.model.cpu_linear = torch.nn.functional.linear
 
     def determine_available_memory(self) -> int:
+        self.profile()
         return int(gc.isenabled())
+
+    def profile(self) -> None:
+        """A test puts the first call of its model here."""
 
     def compile_or_warm_up_model(self) -> int:
         return int(gc.isenabled())
@@ -60,12 +73,14 @@ class CpuPlatform:
 @pytest.fixture
 def stand_ins(monkeypatch):
     """Modules of vLLM's names, for the modules that derive from vLLM's classes."""
-    for name in ("", ".platforms", ".platforms.cpu", ".v1", ".v1.worker"):
-        monkeypatch.setitem(sys.modules, f"vllm{name}", ModuleType(name))
-    worker = ModuleType("vllm.v1.worker.cpu_worker")
-    monkeypatch.setitem(sys.modules, worker.__name__, worker)
-    sys.modules["vllm.platforms.cpu"].CpuPlatform = CpuPlatform
-    worker.CPUWorker = CpuWorker
+    for name in (WORKER, PLATFORM, LAYERS):
+        parts = name.split(".")
+        for end in range(1, len(parts) + 1):
+            folder = ".".join(parts[:end])
+            monkeypatch.setitem(sys.modules, folder, ModuleType(folder))
+    sys.modules[PLATFORM].CpuPlatform = CpuPlatform
+    sys.modules[WORKER].CPUWorker = CpuWorker
+    sys.modules[LAYERS].Attention = AttentionLayer
     ours = ("anabranch_vllm.cpu_platform", "anabranch_vllm.cpu_worker")
     for name in ours:
         monkeypatch.delitem(sys.modules, name, raising=False)
@@ -197,6 +212,62 @@ def test_the_collector_rests_while_vllm_compiles(worker) -> None:
     assert not worker.determine_available_memory()
     assert not worker.compile_or_warm_up_model()
     assert gc.isenabled()
+
+
+class Layer(torch.nn.Module):
+    """A layer, which gives back its argument if it `passes` it."""
+
+    def __init__(self, passes: bool) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 16)
+        self.passes = passes
+
+    def forward(self, x):
+        return torch.relu(self.linear(x)), x if self.passes else x + 1
+
+
+class Layers(torch.nn.Module):
+    def __init__(self, passes: bool) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(Layer(passes) for _ in range(3))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x, before = layer(x)
+        return x + before
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("passes", [False, True])
+def test_layers_that_pytorch_refuses_as_regions(worker, caplog, passes) -> None:
+    worker.model, x = Layers(passes), torch.randn(4, 16)
+    bodies, found = [], []
+
+    def look(module, inputs):
+        bodies.append(sum(1 for _ in module.children()))
+        return anabranch.anabranch(module, inputs)
+
+    compiled = torch.compile(worker.model, backend=look, fullgraph=True)
+    worker.profile = lambda: found.append(compiled(x))
+    with caplog.at_level(logging.INFO, "vllm.anabranch"):
+        assert not worker.determine_available_memory()  # the collector rests
+    assert bodies == [0 if passes else 1]
+    assert ("traces each layer by itself" in caplog.text) == passes
+    torch.testing.assert_close(found, [worker.model(x)])
+
+
+def test_other_errors_of_a_trace_are_not_hidden(worker) -> None:
+    worker.model, calls = Layers(passes=False), []
+
+    def fail() -> None:
+        calls.append(1)
+        raise ValueError("no room")
+
+    worker.profile = fail
+    with pytest.raises(ValueError, match="no room"):
+        worker.determine_available_memory()
+    assert len(calls) == 1
+    assert not hasattr(Layer.forward, "__marked_compile_region_fn__")
 
 
 @torch.no_grad()
