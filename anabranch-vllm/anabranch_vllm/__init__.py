@@ -10,6 +10,7 @@ linear        keeps linear layers visible to the compiler
 attention     attention and the paged cache as one operator
 regions       has PyTorch trace equal layers once
 saved         graphs that vLLM saves and loads
+metrics       Anabranch's counters beside vLLM's metrics
 backend       compiles a graph of vLLM, and logs what was compiled and what was not
 """
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 def platform() -> str | None:
     """The platform's name, for vLLM's group of platform plug-ins. None: this vLLM is
     not one for CPUs, or not one of the tested versions."""
-    from . import settings, versions
+    from . import metrics, settings, versions
 
     if not versions.is_for_cpus():
         return None
@@ -27,6 +28,7 @@ def platform() -> str | None:
     if not versions.is_tested():
         return None
     settings.set_environment()
+    metrics.publish()
     return "anabranch_vllm.cpu_platform.AnabranchPlatform"
 
 

@@ -13,7 +13,7 @@ from vllm.v1.worker.cpu_worker import CPUWorker
 import anabranch
 from anabranch import extension
 
-from . import attention, linear, regions, settings
+from . import attention, linear, metrics, regions, settings
 
 _log = logging.getLogger("vllm.anabranch")
 
@@ -21,6 +21,10 @@ _log = logging.getLogger("vllm.anabranch")
 class AnabranchWorker(CPUWorker):
     """The worker. vLLM loads weights through `data`, whose writes PyTorch does not
     count."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.metrics = metrics.Writer()
 
     def load_model(self, *arguments: Any, **named: Any) -> None:
         super().load_model(*arguments, **named)
@@ -51,7 +55,13 @@ class AnabranchWorker(CPUWorker):
         with extension.collector_at_rest():
             times = super().compile_or_warm_up_model()
         extension.drop_moved_pages()
+        self.metrics.update()
         return times
+
+    def execute_model(self, *arguments: Any, **named: Any) -> Any:
+        output = super().execute_model(*arguments, **named)
+        self.metrics.update()
+        return output
 
     def reload_weights(self, *arguments: Any, **named: Any) -> None:
         super().reload_weights(*arguments, **named)

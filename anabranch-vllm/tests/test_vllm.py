@@ -26,7 +26,7 @@ CONFIG = {
     "torch_dtype": "float32",
 }
 SCRIPT = """
-import json, sys
+import json, prometheus_client, sys
 from vllm import LLM, SamplingParams
 
 def main():
@@ -40,6 +40,7 @@ def main():
         given = [{"prompt_token_ids": ids} for ids in prompts]
         found = llm.generate(given, greedy, use_tqdm=False)
         tokens += [list(answer.outputs[0].token_ids) for answer in found]
+    print(prometheus_client.generate_latest().decode())
     print("RESULT", json.dumps(tokens))
 
 if __name__ == "__main__":
@@ -180,6 +181,7 @@ def test_tokens_equal_eager(tmp_path) -> None:
     second, log = generate(tmp_path)
     assert second == expected
     assert "Anabranch: compiles" not in log  # vLLM loads the saved graph
+    assert "anabranch_loaded_total 1.0" in log  # the log has vLLM's metrics
 
 
 @needs_vllm
