@@ -1,4 +1,5 @@
-"""Right calls of operators that are steps of layers, and of slices by masks."""
+"""Right calls of operators that are steps of layers, of sequences, and of slices by
+masks."""
 
 from __future__ import annotations
 
@@ -8,6 +9,34 @@ import torch
 
 R = torch.randn
 f32 = torch.float32
+
+
+def _int32(values: list[Any]) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.int32)
+
+
+_CONVOLUTION = {
+    "x": R(9, 4).half(),
+    "weight": R(3, 4).half(),
+    "conv_states": R(8, 3, 4).half(),
+    "query_start_loc": _int32([0, 4, 9]),
+    "cache_indices": _int32([[4, 0], [1, 2]]),
+    "num_accepted_tokens": _int32([1, 2]),
+    "num_computed_tokens": _int32([1, 0]),
+    "conv_mode": "pangu",
+    "block_size": 4,
+    "block_idx_first_scheduled_token": _int32([0, 0]),
+    "block_idx_last_scheduled_token": _int32([1, 1]),
+    "initial_state_idx": _int32([0, 0]),
+}
+_LEFT_OUT = {
+    "x": R(9, 4).half(),
+    "weight": R(3, 4).half(),
+    "conv_states": R(8, 3, 4).half(),
+    "query_start_loc": _int32([0, 4, 9]),
+    "cache_indices": _int32([2, -1]),
+}
+_TOKENS = {"query": R(4, 2, 8), "key": R(6, 1, 8), "value": R(6, 1, 5)}
 
 CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
     "npu_indexing": {
@@ -118,5 +147,66 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
         "scale": torch.rand(3, 4) / 9 + 0.01,
         "zero_point": torch.randint(-5, 5, (4,), dtype=torch.int8),
         "y": torch.zeros(2, 3, 4, dtype=torch.int8),
+    },
+    "npu_masked_causal_conv1d": {
+        "input": R(5, 2, 4).half(),
+        "weight": R(3, 4).half(),
+        "mask": torch.eye(2, 5).bool(),
+    },
+    "npu_fused_causal_conv1d": [_CONVOLUTION, _LEFT_OUT],
+    "npu_fused_causal_conv1d_v2": [_CONVOLUTION, _LEFT_OUT],
+    "npu_nsa_compress": {
+        "input": R(9, 2, 4).half(),
+        "weight": R(4, 2).half(),
+        "compress_block_size": 4,
+        "compress_stride": 2,
+        "actual_seq_len": [4, 9],
+    },
+    "npu_nsa_compress_infer": {
+        "input": R(3, 4, 2, 5).half(),
+        "weight": R(4, 2).half(),
+        "slot_mapping": _int32([1, 0]),
+        "compress_block_size": 4,
+        "compress_stride": 2,
+        "page_block_size": 4,
+        "block_table": _int32([[2, 1], [0, -1]]),
+        "actual_seq_len": [6, 4],
+        "cache": torch.zeros(3, 2, 5).half(),
+    },
+    "npu_nsa_compress_attention": {
+        **_TOKENS,
+        "scale_value": 0.5,
+        "head_num": 2,
+        "compress_block_size": 4,
+        "compress_stride": 2,
+        "select_block_size": 4,
+        "select_block_count": 2,
+        "actual_seq_qlen": [1, 4],
+        "actual_cmp_seq_kvlen": [2, 6],
+        "actual_sel_seq_kvlen": [2, 5],
+    },
+    "npu_nsa_select_attention": {
+        **_TOKENS,
+        "topk_indices": _int32([[[0]], [[1]], [[0]], [[1]]]),
+        "scale_value": 0.5,
+        "head_num": 2,
+        "select_block_size": 2,
+        "select_block_count": 1,
+        "actual_seq_qlen": [1, 4],
+        "actual_seq_kvlen": [2, 6],
+    },
+    "npu_nsa_select_attention_infer": {
+        "query": R(2, 1, 4, 6),
+        "key": R(3, 4, 2, 6),
+        "value": R(3, 4, 2, 5),
+        "topk_indices": _int32([[[1], [0]], [[0], [0]]]),
+        "scale_value": 0.5,
+        "head_num": 4,
+        "key_value_head_num": 2,
+        "select_block_size": 2,
+        "select_block_count": 1,
+        "page_block_size": 4,
+        "block_table": _int32([[2, 1], [0, -1]]),
+        "actual_seq_kvlen": [6, 4],
     },
 }

@@ -38,6 +38,11 @@ from .caches.scatter import (
     scatter_update,
     scatter_update_,
 )
+from .delta.causal_conv import (
+    npu_fused_causal_conv1d,
+    npu_fused_causal_conv1d_v2,
+    npu_masked_causal_conv1d,
+)
 from .delta.chunked import npu_chunk_gated_delta_rule, npu_recompute_w_u_fwd
 from .delta.recurrent import (
     npu_recurrent_gated_delta_rule,
@@ -178,7 +183,13 @@ from .sparse.attention import (
     npu_kv_quant_sparse_flash_attention,
     npu_sparse_flash_attention,
 )
+from .sparse.compressed import (
+    npu_nsa_compress,
+    npu_nsa_compress_attention,
+    npu_nsa_compress_infer,
+)
 from .sparse.indexer import npu_lightning_indexer, npu_quant_lightning_indexer
+from .sparse.selected import npu_nsa_select_attention, npu_nsa_select_attention_infer
 from .sparse.selection import npu_gather_selection_kv_cache
 
 __all__ = [
@@ -222,6 +233,8 @@ __all__ = [
     "npu_ffn",
     "npu_format_cast",
     "npu_format_cast_",
+    "npu_fused_causal_conv1d",
+    "npu_fused_causal_conv1d_v2",
     "npu_fused_infer_attention_score",
     "npu_fused_infer_attention_score_v2",
     "npu_fused_matmul",
@@ -257,6 +270,7 @@ __all__ = [
     "npu_kv_rmsnorm_rope_cache_v2_functional",
     "npu_layer_norm_eval",
     "npu_lightning_indexer",
+    "npu_masked_causal_conv1d",
     "npu_masked_softmax_with_rel_pos_bias",
     "npu_matmul_all_to_all",
     "npu_mhc_post",
@@ -285,6 +299,11 @@ __all__ = [
     "npu_moe_token_permute",
     "npu_moe_token_unpermute",
     "npu_mrope",
+    "npu_nsa_compress",
+    "npu_nsa_compress_attention",
+    "npu_nsa_compress_infer",
+    "npu_nsa_select_attention",
+    "npu_nsa_select_attention_infer",
     "npu_prefetch",
     "npu_prompt_flash_attention",
     "npu_quant_grouped_matmul_dequant",
