@@ -17,6 +17,20 @@ func.func @scatter_add(%x: tensor<3x4xbf16>, %i: tensor<3x2xi64>, %s: tensor<3x6
   return %r : tensor<3x4xbf16>
 }
 
+// An index that is the same for each column is read from the tensor that was
+// broadcast, so rows have one position.
+// CHECK-LABEL: func @rows
+//  CHECK-SAME:   %arg0: tensor<3x4xf32>, %[[I:.*]]: tensor<2x1xi64>
+//       CHECK:   anabranch.scatter
+//       CHECK:   ^bb0(%[[P:.*]]: index, %[[Q:.*]]: index,
+//       CHECK:     %[[ZERO:.*]] = arith.constant 0 : index
+//       CHECK:     tensor.extract %[[I]][%[[P]], %[[ZERO]]]
+func.func @rows(%x: tensor<3x4xf32>, %i: tensor<2x1xi64>, %s: tensor<2x4xf32>) -> tensor<3x4xf32> {
+  %wide = anabranch.aten "expand"(%i) {self = #anabranch.operand<0>, size = [2, 4]} : (tensor<2x1xi64>) -> tensor<2x4xi64>
+  %r = anabranch.aten "scatter_add"(%x, %wide, %s) {self = #anabranch.operand<0>, dim = 0, index = #anabranch.operand<1>, src = #anabranch.operand<2>} : (tensor<3x4xf32>, tensor<2x4xi64>, tensor<2x4xf32>) -> tensor<3x4xf32>
+  return %r : tensor<3x4xf32>
+}
+
 // Elements that are reduced without their old value first become neutral.
 // CHECK-LABEL: func @amax_of_new
 //       CHECK:   anabranch.scatter

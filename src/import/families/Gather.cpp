@@ -31,9 +31,8 @@ static Lowered lowerGather(ir::AtenOp op, LoweringBuilder &b) {
   if (isEmptyDim(self, dim))
     return b.refuse("the dimension is empty");
   Value size = asIndex(b.builder, b.loc, b.sizeOf(self.value, dim));
-  AffineMap identity = b.builder.getMultiDimIdentityMap(sizes.size());
   Value gathered = gatherElements(
-      b, self.value, sizes, {{index.value, identity}},
+      b, self.value, sizes, {readSource(index.value)},
       [&](Body &body, ArrayRef<Value> position, ArrayRef<Value> elements) {
         Indices source(position);
         source[dim] = checkedIndex(body, elements[0], size, /*wrap=*/false);

@@ -78,6 +78,23 @@ Value readThrough(LoweringBuilder &b, Value source, AffineMap map,
   return generic.getResult(0);
 }
 
+Read readSource(Value tensor) {
+  unsigned rank = cast<RankedTensorType>(tensor.getType()).getRank();
+  AffineMap map = AffineMap::getMultiDimIdentityMap(rank, tensor.getContext());
+  auto view = tensor.getDefiningOp<linalg::GenericOp>();
+  if (!view || view.getNumDpsInputs() != 1 || view.getNumResults() != 1 ||
+      view.getNumReductionLoops() != 0)
+    return {tensor, map};
+  AffineMap source = view.getIndexingMapsArray().front();
+  Operation &first = view.getBody()->front();
+  if (!first.hasTrait<OpTrait::IsTerminator>() ||
+      first.getOperand(0) != view.getBody()->getArgument(0) ||
+      !view.getIndexingMapsArray().back().isIdentity() ||
+      !source.isProjectedPermutation(/*allowZeroInResults=*/true))
+    return {tensor, map};
+  return {view.getDpsInputOperand(0)->get(), source};
+}
+
 Value transpose(LoweringBuilder &b, Value tensor, ArrayRef<int64_t> order) {
   auto type = cast<RankedTensorType>(tensor.getType());
   Sizes source = sizesOf(b.builder, b.loc, tensor);

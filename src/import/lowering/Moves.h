@@ -47,6 +47,11 @@ mlir::Value readThrough(LoweringBuilder &b, mlir::Value source,
                         mlir::AffineMap map,
                         llvm::ArrayRef<mlir::OpFoldResult> sizes);
 
+/// Where the elements of `tensor` are read: in itself, or in the tensor that it
+/// transposes or broadcasts. Code that sees the source sees along which
+/// dimensions nothing changes.
+Read readSource(mlir::Value tensor);
+
 /// The tensor with its dimensions in another order: dimension i of the result
 /// is dimension `order[i]` of the tensor.
 mlir::Value transpose(LoweringBuilder &b, mlir::Value tensor,

@@ -3,6 +3,7 @@
 
 #include "import/lowering/Scattering.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include <limits>
 
@@ -112,8 +113,15 @@ Value scatterMerged(LoweringBuilder &b, Operand self, Operand updates,
 
 Value indexAt(Body &body, Value tensor, ArrayRef<Value> point, Value size,
               bool wrap) {
+  Read read = readSource(tensor);
+  Indices indices;
+  for (AffineExpr expr : read.map.getResults()) {
+    auto dim = dyn_cast<AffineDimExpr>(expr);
+    indices.push_back(dim ? point[dim.getPosition()]
+                          : body.create<arith::ConstantIndexOp>(0));
+  }
   Value element =
-      body.builder.create<tensor::ExtractOp>(body.loc, tensor, point);
+      body.builder.create<tensor::ExtractOp>(body.loc, read.tensor, indices);
   return checkedIndex(body, element, size, wrap);
 }
 

@@ -216,6 +216,15 @@ SCATTERS = {
     "rows": lambda x, i, v: x.index_add(0, i[:, 0], v),
     "rows in place": lambda x, i, v: x.clone().index_copy_(0, i[:1, 0], v[:1]),
     "rows of each column": lambda x, i, v: x.scatter_add(0, i, v),
+    "rows of a wide index": lambda x, i, v: x.scatter_add(
+        0, i[:, :1].expand(-1, 675), x.gather(0, i[:, 1:2].expand(-1, 675))
+    ),
+    "extremes of rows": lambda x, i, v: x.scatter_reduce(
+        0, i[:, :1].expand(-1, 675), v, "amin", include_self=False
+    ),
+    "a turned index": lambda x, i, v: x.scatter_add(
+        0, i[:, :450].t(), v[:, :450].gather(1, i[:, :450].t() % 450)
+    ),
     "columns": lambda x, i, v: x.t().contiguous().index_add(1, i[:, 0], v.t()),
     "columns of each row": lambda x, i, v: x.t().scatter_add(1, i.t(), v.t()),
     "heads": lambda x, i, v: x.view(-1, 9, 75).index_add(0, i[:, 1], v.view(-1, 9, 75)),
