@@ -34,6 +34,9 @@ PICKED_OF_DENSE = (
     "{a}[({a}[:, 1] < 1).nonzero().squeeze(1)]",
     "torch.repeat_interleave({a}, ({a}[:, 0] > 0).long(), dim=0)",
     "torch.masked_select({a}, {a} > 2).unsqueeze(1) + torch.zeros_like({a}[:1].sum(0))",
+    "({a} > 0).nonzero()[:, 1:].to({a}.dtype) + torch.zeros_like({a}[:1].sum(0))",
+    "torch.unique({a}[:, 0]).unsqueeze(1) + torch.zeros_like({a}[:1].sum(0))",
+    "torch.bincount({a}[:, 2].abs().long()).clamp(max=8)[:, None] * {a}.sum(0).sign()",
 )
 PICKED_OF_PICKED = (
     "({a} * 2 - 1).clamp(-8, 8)",
@@ -68,6 +71,7 @@ UPDATES = (
     "{a}[1:] += 1",
     "{a}[:, 0] = -2",
     "{a}[{a} > 2] = 0",
+    "{a}[{a}[:, 0] > 1] = {a}[:1].sum(0)",
     "{a}.neg_()",
     "{a}[0:1].mul_(-1)",
     "torch.ops.random_regions.bump({a})",

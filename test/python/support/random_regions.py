@@ -3,31 +3,43 @@ with PyTorch.
 
     python test/python/support/random_regions.py --count 1000
 
-Each program is one program of Anabranch for all data, or PyTorch refuses it, too."""
+Each program is one program of Anabranch for all data, or PyTorch refuses it, too. A third
+of them are packages, which Python runs, and those of f32 that call no PyTorch also the
+runner in C++."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import linecache
 import logging
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from random_region_lines import COLUMNS, write
 from torch._higher_order_ops import scan, while_loop
 
 import anabranch
 
+# Sizes of zero and one, of a few, and of more than one tile. A dynamic program has the
+# rows of one entry in turns, and begins with a size that Dynamo takes for any.
+STATIC_ROWS = (0, 1, 2, 5, 5, 6, 300)
+DYNAMIC_ROWS = ((5, 7, 4), (5, 300, 2), (6, 1, 5), (4, 0, 6))
+
 RIGHT, WRONG, CUT, REFUSED = "right", "wrong", "cut", "refused by PyTorch"
+RUNNER = Path(__file__).resolve().parents[3] / "build" / "bin" / "anabranch-run"
 SETTINGS = {
     "capture_dynamic_output_shape_ops": True,
     "capture_scalar_outputs": True,
@@ -84,7 +96,7 @@ def program_of(seed: int) -> Program:
         seed,
         write(seed),
         rng.choice([torch.float32, torch.bfloat16]),
-        (5, 7, 4) if dynamic else (rng.choice([1, 2, 5, 5, 6]),),
+        rng.choice(DYNAMIC_ROWS) if dynamic else (rng.choice(STATIC_ROWS),),
         dynamic,
         rng.random() < 0.3,
         rng.random() < 0.3,
@@ -109,10 +121,11 @@ def compiled_with(program: Program, backend: Any) -> Callable[..., Any]:
     )
 
 
-def exported(program: Program) -> Callable[..., Any]:
+def exported(program: Program) -> str:
+    """The folder of the package."""
     folder = os.path.join(tempfile.mkdtemp(), "package")
     arguments = tuple(value.clone() for value in program.calls()[0])
-    rows = torch.export.Dim("rows", min=2, max=64) if program.dynamic else None
+    rows = torch.export.Dim("rows", min=0, max=512) if program.dynamic else None
     shapes = {"x": {0: rows}, "y": {0: rows}} if program.dynamic else None
     anabranch.export(
         Module(program.function()).eval(),
@@ -121,7 +134,34 @@ def exported(program: Program) -> Callable[..., Any]:
         dynamic_shapes=shapes,
         allow_libtorch=True,
     )
-    return anabranch.load(folder)
+    return folder
+
+
+def run_by_cpp(program: Program, path: str, wanted: Callable[..., Any]) -> list[str]:
+    """What differs in the results of the runner in C++. It has no bf16 and no
+    PyTorch."""
+    with open(os.path.join(path, "manifest.json")) as manifest:
+        if json.load(manifest)["needs_libtorch"] or program.dtype != torch.float32:
+            return []
+    found = []
+    for number, arguments in enumerate(program.calls()):
+        files = [os.path.join(path, f"../input{i}.npy") for i in range(2)]
+        for file, value in zip(files, arguments):
+            np.save(file, value.contiguous().numpy())
+        folder = os.path.dirname(path)
+        command = [str(RUNNER), path, "--output-dir", folder, "--inputs", *files]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            return [f"call {number} from C++: {done.stderr}"]
+        for place, want in enumerate(wanted(*map(_copied, arguments))):
+            file = f"{folder}/output{place}.npy"
+            if not os.path.exists(file):
+                continue  # the result is an argument, which the runner does not write
+            got = torch.from_numpy(np.load(file))
+            number_or_tensor = got if isinstance(want, torch.Tensor) else got.item()
+            if text := _difference(number_or_tensor, want):
+                found.append(f"call {number} from C++, value {place}: {text}")
+    return found
 
 
 def differences(
@@ -165,7 +205,9 @@ def outcome(program: Program) -> tuple[str, str]:
             found = differences(program, wanted, ours)
             report = anabranch.last_report() or {}
             if program.packaged and not found:
-                found = differences(program, wanted, exported(program))
+                path = exported(program)
+                found = differences(program, wanted, anabranch.load(path))
+                found += run_by_cpp(program, path, wanted)
         except anabranch.CompileError as error:
             # torch.export refuses some programs that Dynamo takes, and so do packages.
             return (REFUSED if "export" in str(error) else WRONG), str(error)
