@@ -21,6 +21,7 @@ README = Path(__file__).parents[2] / "README.md"
 # These have tests of their own: ranks, formats, and operators without a result.
 ELSEWHERE = {
     "npu_all_gather_base_mm",
+    "npu_all_gather_quant_mm",
     "npu_all_to_all_matmul",
     "npu_format_cast",
     "npu_format_cast_",
@@ -34,6 +35,7 @@ ELSEWHERE = {
     "npu_moe_distribute_dispatch",
     "npu_moe_distribute_dispatch_v2",
     "npu_prefetch",
+    "npu_quant_mm_reduce_scatter",
 }
 ERRORS = (RuntimeError, ValueError, NotImplementedError, TypeError, IndexError)
 

@@ -209,4 +209,16 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
         "block_table": _int32([[2, 1], [0, -1]]),
         "actual_seq_kvlen": [6, 4],
     },
+    "npu_quant_matmul_gelu": {
+        "x1": torch.randint(-9, 9, (4, 8), dtype=torch.int8),
+        "x2": torch.randint(-9, 9, (8, 6), dtype=torch.int8),
+        "x1_scale": torch.rand(4) / 99,
+        "x2_scale": torch.rand(6) / 99,
+    },
+    "npu_quant_matmul_reduce_sum": {
+        "x1": torch.randint(-9, 9, (2, 4, 8), dtype=torch.int8),
+        "x2": torch.randint(-9, 9, (2, 8, 6), dtype=torch.int8),
+        "x1_scale": torch.rand(2, 4),
+        "x2_scale": torch.rand(6).bfloat16(),
+    },
 }

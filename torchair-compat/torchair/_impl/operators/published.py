@@ -114,6 +114,7 @@ from .products.grouped_quant import (
     npu_groupmatmul_add_fp32,
     npu_quant_grouped_matmul_dequant,
 )
+from .products.joined_products import npu_quant_matmul_gelu, npu_quant_matmul_reduce_sum
 from .products.quant_matmul import npu_quant_matmul, npu_trans_quant_param
 from .products.rank_products import (
     npu_all_gather_base_mm,
@@ -122,6 +123,7 @@ from .products.rank_products import (
     npu_mm_all_reduce_base,
     npu_mm_reduce_scatter_base,
 )
+from .products.rank_quant import npu_all_gather_quant_mm, npu_quant_mm_reduce_scatter
 from .products.small_products import (
     npu_dual_level_quant_matmul,
     npu_transpose_quant_batchmatmul,
@@ -204,6 +206,7 @@ __all__ = [
     "npu_add_rms_norm_v2",
     "npu_add_rms_norm_v2_functional",
     "npu_all_gather_base_mm",
+    "npu_all_gather_quant_mm",
     "npu_all_to_all_matmul",
     "npu_anti_mx_quant",
     "npu_anti_quant",
@@ -309,7 +312,10 @@ __all__ = [
     "npu_quant_grouped_matmul_dequant",
     "npu_quant_lightning_indexer",
     "npu_quant_matmul",
+    "npu_quant_matmul_gelu",
+    "npu_quant_matmul_reduce_sum",
     "npu_quant_max",
+    "npu_quant_mm_reduce_scatter",
     "npu_quant_scatter",
     "npu_quant_scatter_",
     "npu_quantize",

@@ -126,7 +126,7 @@ def _of_integers(
     if packed:
         if _is_packed_along_k(x1, x2):
             blocks = None
-        x1, x2 = _unpack_operands(x1, x2)
+        x1, x2 = unpack_operands(x1, x2)
     _check_shapes(x1, x2, scale, offset, bias, pertoken_scale)
     total = integer_product(x1, x2, blocks)
     if bias is not None and bias.dtype == torch.int32:
@@ -258,7 +258,7 @@ def _is_transposed(matrix: Tensor) -> bool:
     return rows > 1 and columns > 1 and matrix.stride() == (1, rows)
 
 
-def _unpack_operands(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
+def unpack_operands(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
     """Unpacks int4. x2 is packed along n, or along k if it has an eighth of the rows."""
     if _is_packed_along_k(x1, x2):
         x2 = unpack_int4(x2.transpose(-1, -2)).transpose(-1, -2)

@@ -22,7 +22,7 @@ _SCALES = (torch.float32, torch.int64)
 _MODES = (None, "ai_cpu", "aiv", "ccu")
 
 
-def _check_group(name: str, hcom: str, world_size: int | None) -> int:
+def check_group(name: str, hcom: str, world_size: int | None) -> int:
     """The size of the group. RuntimeError: there is no such group, or its size differs."""
     size = dist.distributed_c10d._resolve_process_group(hcom).size()
     text = f"world_size must be that of {hcom!r}, {size}, got {world_size}"
@@ -30,7 +30,7 @@ def _check_group(name: str, hcom: str, world_size: int | None) -> int:
     return size
 
 
-def _check_turns(name: str, comm_turn: int, comm_mode: str | None) -> None:
+def check_turns(name: str, comm_turn: int, comm_mode: str | None) -> None:
     check(comm_turn == 0, name, f"comm_turn must be 0, got {comm_turn}")
     text = f"comm_mode must be one of {_MODES}, got {comm_mode!r}"
     check(comm_mode in _MODES, name, text)
@@ -50,15 +50,15 @@ def _check_depth(name: str, x1: Tensor, x2: Tensor) -> None:
     check(left[1] == right[0], name, f"x1 of {left} and x2 of {right} don't fit")
 
 
-def _wait(sent: Tensor) -> Tensor:
+def waited(sent: Tensor) -> Tensor:
     return torch.ops._c10d_functional.wait_tensor(sent)
 
 
-def _gathered(x: Tensor, size: int, hcom: str) -> Tensor:
+def gathered(x: Tensor, size: int, hcom: str) -> Tensor:
     operators = torch.ops._c10d_functional
     # As bytes: gloo does not send every dtype.
     sent = x.contiguous().view(torch.uint8)
-    found = _wait(operators.all_gather_into_tensor(sent, size, hcom))
+    found = waited(operators.all_gather_into_tensor(sent, size, hcom))
     return found.view(x.dtype)
 
 
@@ -68,11 +68,11 @@ def _exchanged(blocks: Tensor, hcom: str) -> Tensor:
     sent = blocks.contiguous().view(torch.uint8).reshape(ranks, -1)
     ones = [1] * ranks
     operators = torch.ops._c10d_functional
-    found = _wait(operators.all_to_all_single(sent, ones, ones, hcom))
+    found = waited(operators.all_to_all_single(sent, ones, ones, hcom))
     return found.view(blocks.dtype).reshape(blocks.shape)
 
 
-def _product(
+def scaled_product(
     name: str,
     x1: Tensor,
     x2: Tensor,
@@ -139,14 +139,14 @@ def npu_all_gather_base_mm(
     int64. RuntimeError: another shape, dtype, group or option.
     """
     name = "npu_all_gather_base_mm"
-    size = _check_group(name, hcom, world_size)
-    _check_turns(name, comm_turn, comm_mode)
+    size = check_group(name, hcom, world_size)
+    check_turns(name, comm_turn, comm_mode)
     check(gather_index == 0, name, f"gather_index must be 0, got {gather_index}")
     _check_operands(name, "self", self, x2)
     check_shape(x1_scale, name, "x1_scale", (self.shape[0], 1))
-    rows = _gathered(self, size, hcom)
-    scales = None if x1_scale is None else _gathered(x1_scale, size, hcom)
-    made = _product(name, rows, x2, bias, scales, x2_scale, output_dtype)
+    rows = gathered(self, size, hcom)
+    scales = None if x1_scale is None else gathered(x1_scale, size, hcom)
+    made = scaled_product(name, rows, x2, bias, scales, x2_scale, output_dtype)
     return made, rows if gather_output else rows.new_empty(0)
 
 
@@ -176,15 +176,15 @@ def npu_mm_reduce_scatter_base(
     RuntimeError: another shape, dtype, group or option.
     """
     name = "npu_mm_reduce_scatter_base"
-    size = _check_group(name, hcom, world_size)
-    _check_turns(name, comm_turn, comm_mode)
+    size = check_group(name, hcom, world_size)
+    check_turns(name, comm_turn, comm_mode)
     check(reduce_op == "sum", name, f"reduce_op must be sum, got {reduce_op!r}")
     _check_operands(name, "self", self, x2)
     rows = self.shape[0]
     check(rows % size == 0, name, f"{size} ranks must divide the rows of self, {rows}")
-    made = _product(name, self, x2, bias, x1_scale, x2_scale, output_dtype)
+    made = scaled_product(name, self, x2, bias, x1_scale, x2_scale, output_dtype)
     operators = torch.ops._c10d_functional
-    return _wait(operators.reduce_scatter_tensor(made.contiguous(), "sum", size, hcom))
+    return waited(operators.reduce_scatter_tensor(made.contiguous(), "sum", size, hcom))
 
 
 @npu_operator
@@ -227,8 +227,8 @@ def npu_mm_all_reduce_base(
     RuntimeError: another shape, dtype, group or option.
     """
     name = "npu_mm_all_reduce_base"
-    _check_group(name, hcom, None)
-    _check_turns(name, comm_turn, comm_mode)
+    check_group(name, hcom, None)
+    check_turns(name, comm_turn, comm_mode)
     check(reduce_op == "sum", name, f"reduce_op must be sum, got {reduce_op!r}")
     for what, given in (
         ("comm_quant_scale_1", comm_quant_scale_1),
@@ -263,7 +263,7 @@ def npu_mm_all_reduce_base(
     check_dtype(x3, name, "x3", (made.dtype,))
     check_shape(x3, name, "x3", tuple(made.shape))
     made = made if x3 is None else made + x3
-    return _wait(torch.ops._c10d_functional.all_reduce(made.contiguous(), "sum", hcom))
+    return waited(torch.ops._c10d_functional.all_reduce(made.contiguous(), "sum", hcom))
 
 
 def _check_none(name: str, text: str, **given: Any) -> None:
@@ -371,7 +371,7 @@ def npu_all_to_all_matmul(
     RuntimeError: another shape, dtype, group or option.
     """
     name = "npu_all_to_all_matmul"
-    size = _check_group(name, hcom, world_size)
+    size = check_group(name, hcom, world_size)
     _check_exchange(name, x1, x2, bias, all2all_axes, [-2, -1], comm_mode)
     m, h = x1.shape
     check(m % size == 0, name, f"{size} ranks must divide the rows of x1, {m}")
@@ -402,7 +402,7 @@ def npu_matmul_all_to_all(
     RuntimeError: another shape, dtype, group or option.
     """
     name = "npu_matmul_all_to_all"
-    size = _check_group(name, hcom, world_size)
+    size = check_group(name, hcom, world_size)
     _check_exchange(name, x1, x2, bias, all2all_axes, [-1, -2], comm_mode)
     _check_depth(name, x1, x2)
     columns = x2.shape[1]
@@ -421,7 +421,7 @@ def _check_exchange(
     known: list[int],
     comm_mode: str | None,
 ) -> None:
-    _check_turns(name, 0, comm_mode)
+    check_turns(name, 0, comm_mode)
     text = f"all2all_axes must be {known} or None, got {axes}"
     check(axes is None or list(axes) == known, name, text)
     _check_operands(name, "x1", x1, x2)
