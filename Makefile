@@ -20,9 +20,10 @@ test: build ## everything: lint, gtest, lit, pytest
 test-fast: build ## the subset to run after each edit, about a minute
 	$(PYTHON) scripts/test.py --fast
 
-test-aarch64: build ## the suites of kernels on emulated cores of 64-bit Arm
+test-aarch64: build ## suites of kernels and packages of operators on emulated cores of 64-bit Arm
 	ANABRANCH_EMULATE=1 build/bin/native-test --gtest_brief=1
 	ANABRANCH_EMULATE=1 build/bin/kernels-test --gtest_brief=1 --gtest_filter='*neoverse*:*aarch64*:*EmitKernel*:*RegionWrite*:*RowPrefetch*'
+	ANABRANCH_EMULATE=1 $(PYTHON) -m pytest -q test/python/deploy/test_aarch64.py test/python/deploy/test_aarch64_operators.py
 
 test-python: wheel ## the wheels compile models on each Python here; ARGS="--torch 2.14.1"
 	$(PYTHON) scripts/run_pythons.py $(ARGS)

@@ -3,11 +3,10 @@ ARMv8.2, and on one with every feature. Results are held against eager PyTorch."
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import emulated
 import numpy as np
 import pytest
 import torch
@@ -16,48 +15,9 @@ from torch.nn import functional as F
 
 import anabranch
 
-ROOT = Path(__file__).resolve().parents[3]
-EMULATOR = shutil.which("qemu-aarch64-static")
-LIBRARIES = "/usr/aarch64-linux-gnu"
-BUILD = ROOT / "build-aarch64"
 CORES = {"neoverse-n1": "neoverse-n1", "neoverse-v1": "max"}
 
-pytestmark = pytest.mark.skipif(
-    not EMULATOR or not shutil.which("aarch64-linux-gnu-g++"),
-    reason="qemu-user-static or the cross compiler is not installed",
-)
-
-
-def run_here(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, check=False
-    )
-
-
-def succeed(*command: str | Path) -> None:
-    done = run_here(*command)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.fixture(scope="module")
-def runner() -> Path:
-    """anabranch-run for 64-bit Arm, built from the sources."""
-    succeed(
-        *("cmake", "-G", "Ninja", "-S", ROOT, "-B", BUILD),
-        f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/aarch64.cmake",
-        "-DANABRANCH_RUNTIME_ONLY=ON",
-        "-DANABRANCH_TESTS=OFF",
-        "-DANABRANCH_PYTHON=OFF",
-    )
-    succeed("ninja", "-C", BUILD, "-j2", "anabranch-run")
-    return BUILD / "bin" / "anabranch-run"
-
-
-def emulate(
-    runner: Path, core: str, *arguments: str | Path
-) -> subprocess.CompletedProcess[str]:
-    assert EMULATOR
-    return run_here(EMULATOR, "-L", LIBRARIES, "-cpu", core, runner, *arguments)
+pytestmark = emulated.needed
 
 
 class Attention(nn.Module):
@@ -166,27 +126,19 @@ ACCURACY = {"bf16": 2e-2, "f16": 2e-3}
 
 @pytest.mark.parametrize("target", CORES)
 @pytest.mark.parametrize("name", MODELS)
-def test_runs_there(name: str, target: str, runner: Path, tmp_path: Path) -> None:
+def test_runs_there(name: str, target: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     model, inputs = MODELS[name]()
     with torch.no_grad():
         wanted = model.eval()(*inputs).numpy()
     package = tmp_path / "package.anb"
     anabranch.export(model, package, inputs, targets=["avx2", target])
-    for number, value in enumerate(inputs):
-        np.save(tmp_path / f"in{number}.npy", value.numpy())
-    done = emulate(
-        *(runner, CORES[target], package, "--inputs"),
-        *(tmp_path / f"in{number}.npy" for number in range(len(inputs))),
-        *("--output-dir", tmp_path, "--threads", "2"),
-    )
-    assert done.returncode == 0, done.stderr
-    got = np.load(tmp_path / "output0.npy")
+    got, *_ = emulated.run_package(package, inputs, tmp_path, CORES[target])
     accuracy = ACCURACY.get(name, 2e-5)
     np.testing.assert_allclose(got, wanted, atol=accuracy, rtol=accuracy)
 
 
-def test_says_what_it_lacks(runner: Path, tmp_path: Path) -> None:
+def test_says_what_it_lacks(tmp_path: Path) -> None:
     """A core without bf16 is refused code with it; code for x86 is none for Arm."""
     model, inputs = MODELS["bf16"]()
     for target, why in {
@@ -195,7 +147,7 @@ def test_says_what_it_lacks(runner: Path, tmp_path: Path) -> None:
     }.items():
         package = tmp_path / f"{target}.anb"
         anabranch.export(model.eval(), package, inputs, targets=[target])
-        done = emulate(runner, "neoverse-n1", package)
+        done = emulated.emulate("neoverse-n1", package)
         assert done.returncode != 0
         assert why in done.stderr, done.stderr
 
