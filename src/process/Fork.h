@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The child of a fork has one thread. Locks and half-made changes of the
-// parent's other threads stay as they were at that moment. The runtime knows two ways
-// out: a fork waits for the end of short sections (NoFork), and the child makes
-// anew what threads hold for long (ForkLocal).
+// parent's other threads stay as they were at that moment. The runtime knows
+// two ways out: a fork waits for the end of short sections (NoFork), and the
+// child makes anew what threads hold for long (ForkLocal).
 
 #ifndef ANABRANCH_PROCESS_FORK_H
 #define ANABRANCH_PROCESS_FORK_H
