@@ -8,7 +8,8 @@ has a subgraph, and a call of it for each layer, with the weights of that layer:
     After:  %mm = aten.mm(%x, %w)
             %z = aten.relu(%mm)
 
-So the graph is one program. Its equal kernels are compiled once anyway. The copies get
+PyTorch's `invoke_quant`, which marks a part of a graph for compilers that quantise it, is
+such a call, too. So the graph is one program. Its equal kernels are compiled once anyway. The copies get
 `meta["val"]` without a trace: the sizes of the subgraph, in memory of their own."""
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ from ..describe.regions.run_numbers import INVOKE
 from ..describe.symbols import same
 from ..describe.written import is_dense, storage
 
+# The operators that call a region, and which of their arguments is the first operand.
+_CALLS = {
+    INVOKE: 2,
+    torch.ops.higher_order.invoke_quant: 1,
+    torch.ops.higher_order.invoke_quant_packed: 1,
+}
+
 # Notes that PyTorch makes on a call for its own compilers of regions.
 _OF_CALLS = ("nested_region_config", "call_id")
 
@@ -38,7 +46,7 @@ def inline(module: GraphModule) -> None:
     for child in module.children():
         if isinstance(child, GraphModule):
             inline(child)
-    calls = [node for node in module.graph.nodes if node.target is INVOKE]
+    calls = [node for node in module.graph.nodes if node.target in _CALLS]
     if not calls:
         return
     # The mode of the trace would intercept each step of making a tensor.
@@ -105,7 +113,7 @@ class _Region:
         self.attributes: dict[str, str] = {}
 
     def inline(self, call: Node) -> None:
-        operands = list(call.args[2:])
+        operands = list(call.args[_CALLS[call.target] :])
         copies = dict(zip(self.inputs, operands))
         with self.module.graph.inserting_before(call):
             for node in self.nodes:
@@ -119,7 +127,11 @@ class _Region:
             result = results[reader.args[1]]
             reader.replace_all_uses_with(result)
             self.module.graph.erase_node(reader)
+        options = [value for value in call.kwargs.values() if isinstance(value, Node)]
         self.module.graph.erase_node(call)
+        for option in options:
+            if not option.users:
+                self.module.graph.erase_node(option)
 
     def _copy(self, node: Node, copies: dict[Node, Any], notes: dict[str, Any]) -> Node:
         made = self.module.graph.node_copy(node, copies.__getitem__)

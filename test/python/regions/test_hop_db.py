@@ -6,11 +6,22 @@ import pytest
 import torch
 from checking import assert_equal
 from torch.testing._internal.hop_db import hop_db
+from torch.utils._pytree import tree_map_only
 from whole_graphs import assert_whole
 
 from anabranch.backend import anabranch as backend
 
-NAMES = ("cond", "while_loop", "scan", "map", "invoke_subgraph")
+NAMES = (
+    "auto_functionalize",
+    "cond",
+    "flex_attention",
+    "invoke_quant",
+    "invoke_quant_packed",
+    "invoke_subgraph",
+    "map",
+    "scan",
+    "while_loop",
+)
 CASES = [(i, i.name, i.variant_test_name) for i in hop_db if i.name in NAMES]
 
 
@@ -24,6 +35,8 @@ def test_samples(info, name, variant) -> None:
 
         arguments = (sample.input, *sample.args)
         run = torch.compile(function, backend=backend, fullgraph=True)
+        # A sample may update its arguments.
+        fresh = tree_map_only(torch.Tensor, torch.clone, arguments)
         with torch.no_grad():
-            assert_equal(run(*arguments), function(*arguments))
+            assert_equal(run(*fresh), function(*arguments))
         assert_whole()
