@@ -5,6 +5,7 @@
 
 #include "anabranch/Inspect.h"
 #include "anabranch/KernelABI.h"
+#include "support/machine/UsualFeature.h"
 #include "support/package/TestPrograms.h"
 
 #include <fstream>
@@ -34,8 +35,8 @@ protected:
     contents.program = &maker.p;
     contents.constants = maker.constants;
     contents.kernelsPath = folder.path + "/library";
-    contents.targetCpu = "x86-64";
-    contents.targetFeatures = {"sse2"};
+    contents.targetCpu = machine::hostCpu();
+    contents.targetFeatures = {machine::usualFeature()};
     contents.config = "{\"freeze\": true}";
     contents.extras["model"] = "test";
   }
@@ -85,7 +86,7 @@ TEST_F(Reader, ReadsWhatWasWritten) {
   ASSERT_TRUE(package.ok()) << package.status().message();
   const Manifest &m = (*package)->manifest;
   EXPECT_EQ(m.kernels, std::vector<std::string>{"increment"});
-  EXPECT_EQ(m.features, std::vector<std::string>{"sse2"});
+  EXPECT_EQ(m.features, std::vector<std::string>{machine::usualFeature()});
   EXPECT_EQ(m.extras.at("model"), "test");
   EXPECT_EQ(m.config, "{\"freeze\":true}");
   EXPECT_EQ((*package)->kernelsPath, path + "/kernels.so");
@@ -222,10 +223,12 @@ TEST_F(Reader, RefusesOtherVersionsAndMachines) {
   replace("manifest.json", "\"abi\": " + own, "\"abi\": 99");
   EXPECT_REASON("was made for kernel ABI 99, this runtime has " + own);
   store("manifest.json", whole);
-  replace("manifest.json", "\"x86-64\"", "\"sparc\"");
-  EXPECT_REASON("was made for sparc, this machine is x86-64");
+  std::string host = machine::hostCpu();
+  replace("manifest.json", '"' + host + '"', "\"sparc\"");
+  EXPECT_REASON("was made for sparc, this machine is " + host);
   store("manifest.json", whole);
-  replace("manifest.json", "\"sse2\"", "\"amx-turbo\"");
+  replace("manifest.json", '"' + std::string(machine::usualFeature()) + '"',
+          "\"amx-turbo\"");
   EXPECT_REASON("this CPU lacks what its kernels need: amx-turbo");
   ReadOptions options;
   options.checkCpu = false;

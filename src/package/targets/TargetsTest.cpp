@@ -4,6 +4,7 @@
 #include "package/targets/Targets.h"
 
 #include "package/folder/CombineTargets.h"
+#include "support/machine/UsualFeature.h"
 #include "support/package/TestPrograms.h"
 
 #include <fstream>
@@ -16,7 +17,7 @@ namespace {
 ManifestTarget target(const std::string &name, const std::string &feature) {
   ManifestTarget made;
   made.name = name;
-  made.cpu = "x86-64";
+  made.cpu = machine::hostCpu();
   made.features = {feature};
   return made;
 }
@@ -40,7 +41,7 @@ protected:
       maker.constants.push_back(
           {name, anabranch::DType::F32, {16}, weight.data()});
     std::ofstream(folder.path + "/library") << "not really ELF";
-    write("plain", "sse2");
+    write("plain", machine::usualFeature());
     write("rich", "no such feature");
     path = folder.path + "/package";
   }
@@ -49,7 +50,7 @@ protected:
     contents.program = &maker.p;
     contents.constants = maker.constants;
     contents.kernelsPath = folder.path + "/library";
-    contents.targetCpu = "x86-64";
+    contents.targetCpu = machine::hostCpu();
     contents.targetFeatures = {feature};
     Status s = writePackage(folder.path + "/" + name, contents);
     ASSERT_TRUE(s.ok()) << s.message();

@@ -5,6 +5,7 @@
 #define ANABRANCH_SUPPORT_RUNTIME_TESTSUPPORT_H
 
 #include "anabranch/Executable.h"
+#include "support/machine/UsualFeature.h"
 #include "support/package/TestPrograms.h"
 #include "support/process/ThreadSanitizer.h"
 
@@ -33,8 +34,8 @@ inline Status writeTestPackage(const std::string &path,
     contents.kernelsPath = ANABRANCH_TEST_KERNELS;
 #endif
   contents.constants = maker.constants;
-  contents.targetCpu = "x86-64";
-  contents.targetFeatures = {"sse2"};
+  contents.targetCpu = machine::hostCpu();
+  contents.targetFeatures = {machine::usualFeature()};
   return writePackage(path, contents);
 }
 
