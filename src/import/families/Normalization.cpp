@@ -98,11 +98,11 @@ static Operand squaresAround(LoweringBuilder &b, const Norm &norm,
   });
 }
 
-/// Whether the error of a mean grows past that of its rounding. The sum of the
-/// distances is then worth its time: such rows come from the second-level
-/// cache. Rows of fewer digits have larger errors of their own.
+/// Whether the error of a mean grows past that of its rounding, so that the sum
+/// of the distances is worth its time. Most layers are no wider than `longest`.
+/// Rows of fewer digits have larger errors of their own.
 static bool isLong(const Norm &norm) {
-  constexpr int64_t longRow = 32768;
+  constexpr int64_t longest = 4096;
   int64_t count = 1;
   for (int64_t dim : norm.dims) {
     int64_t size = norm.input.size(dim);
@@ -110,7 +110,7 @@ static bool isLong(const Norm &norm) {
       return true;
     count *= size;
   }
-  return count >= longRow && norm.input.dtype == norm.math;
+  return count > longest && norm.input.dtype == norm.math;
 }
 
 static Statistics statisticsOf(LoweringBuilder &b, const Norm &norm,

@@ -272,6 +272,14 @@ def test_norms_of_long_rows(name, mean, dynamic):
     check_moments(NORMS[name], torch.randn(4, 70_000) + mean, dynamic)
 
 
+@pytest.mark.parametrize("mean", [-6e4, 1e6])
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_of_rows_of_uneven_length(name, mean):
+    """A mean of 5,000 numbers has a larger error than one of 4,096."""
+    x = torch.randn(24, 5000, generator=torch.Generator().manual_seed(0)) + mean
+    check_moments(NORMS[name], x, dynamic=False)
+
+
 @pytest.mark.parametrize("rows", [0, 1, 2])
 def test_moments_of_constant_and_of_few_elements(rows):
     """A sum of squares is never below zero, whose root would be NaN. Eager PyTorch
