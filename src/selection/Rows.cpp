@@ -10,9 +10,12 @@ namespace anabranch::selection {
 namespace {
 
 /// Calls `use` with a function that copies `bytes`. Rows of one element have
-/// functions of their own, which call no library.
+/// functions of their own, which call no library. Empty rows may have no
+/// memory.
 template <typename Use> void withCopy(size_t bytes, Use use) {
   switch (bytes) {
+  case 0:
+    return;
   case 1:
     return use([](char *to, const char *from) { std::memcpy(to, from, 1); });
   case 2:

@@ -8,7 +8,6 @@
 #include "selection/Rows.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 namespace anabranch::runtime {
@@ -151,9 +150,11 @@ void runIndexPut(OwnCall &call) {
       static_cast<char *>(call.make(0, given.self.dtype, shapeOf(given.self)));
   if (!call.ok())
     return;
-  std::memcpy(made, given.self.data,
+  // An empty tensor may have no memory, which memcpy does not take.
+  std::copy_n(static_cast<const char *>(given.self.data),
               static_cast<size_t>(elementsOf(given.self)) *
-                  itemSize(given.self.dtype));
+                  itemSize(given.self.dtype),
+              made);
   const char *from = static_cast<const char *>(values.data);
   for (int64_t i = 0, outer = given.outer(); i < outer; ++i) {
     assignRows(mask, from, step, bytes, made);
