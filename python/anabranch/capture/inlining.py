@@ -9,8 +9,9 @@ has a subgraph, and a call of it for each layer, with the weights of that layer:
             %z = aten.relu(%mm)
 
 PyTorch's `invoke_quant`, which marks a part of a graph for compilers that quantise it, is
-such a call, too. So the graph is one program. Its equal kernels are compiled once anyway. The copies get
-`meta["val"]` without a trace: the sizes of the subgraph, in memory of their own."""
+such a call, too. So the graph is one program. Its equal kernels are compiled once anyway.
+The copies get `meta["val"]` without a trace: the sizes of the subgraph, in memory of
+their own."""
 
 from __future__ import annotations
 
