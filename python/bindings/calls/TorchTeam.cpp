@@ -117,8 +117,14 @@ bool mayLackThreads() {
 void lendTorchTeam() {
   static const FrameworkTeam byGomp{teamSize, runByGomp, "OpenMP"},
       byKmpc{teamSize, runByKmpc, "OpenMP"};
-  void *torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-  if (!torch || !find(torch, "omp_in_parallel", inParallel) ||
+  // Calls of packages ask again, and the search takes longer than a small call.
+  static bool isDone = false;
+  void *torch =
+      isDone ? nullptr : dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+  if (!torch)
+    return;
+  isDone = true;
+  if (!find(torch, "omp_in_parallel", inParallel) ||
       !find(torch, "omp_get_max_threads", maxThreads) ||
       !find(torch, "omp_get_thread_num", threadNumber) || mayLackThreads())
     return;

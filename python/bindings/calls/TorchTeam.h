@@ -8,7 +8,8 @@ namespace anabranch::python {
 
 /// Lets calls of programs run as regions of the OpenMP team that PyTorch's
 /// operators use. Does nothing if this PyTorch uses no OpenMP, or a fork may
-/// have left a team without its threads.
+/// have left a team without its threads. The first call after PyTorch is loaded
+/// decides; later ones cost nothing.
 void lendTorchTeam();
 
 } // namespace anabranch::python
