@@ -108,13 +108,12 @@ def npu_fused_causal_conv1d(
     name = "npu_fused_causal_conv1d"
     tokens = _Tokens.of(name, x, weight, conv_states, query_start_loc)
     blocks = block_idx_first_scheduled_token, block_idx_last_scheduled_token
-    lines = _Lines.of(
-        name, tokens.batch, cache_indices, initial_state_idx, *blocks, block_size
+    cached = cache_indices, initial_state_idx, *blocks, block_size
+    counts = num_accepted_tokens, num_computed_tokens
+    made, live = _convolved(
+        name, tokens, cached, counts, pad_slot_id, residual_connection, conv_mode
     )
-    told = _told(name, num_accepted_tokens, num_computed_tokens, conv_mode, tokens)
-    residual = _residual(name, residual_connection)
-    made, live = tokens.run(name, lines, pad_slot_id, *told, residual)
-    return torch.where(live.unsqueeze(-1), made, 0.0).to(x.dtype).reshape(x.shape)
+    return torch.where(live, made, 0.0).to(x.dtype).reshape(x.shape)
 
 
 @npu_operator
@@ -145,14 +144,32 @@ def npu_fused_causal_conv1d_v2(
     name = "npu_fused_causal_conv1d_v2"
     tokens = _Tokens.of(name, x, weight, conv_states, query_start_loc)
     blocks = block_idx_first_scheduled_token, block_idx_last_scheduled_token
-    lines = _Lines.of(
-        name, tokens.batch, cache_indices, initial_state_idx, *blocks, block_size
+    cached = cache_indices, initial_state_idx, *blocks, block_size
+    counts = num_accepted_tokens, num_computed_tokens
+    made, live = _convolved(
+        name, tokens, cached, counts, pad_slot_id, residual_connection, conv_mode
     )
-    told = _told(name, num_accepted_tokens, num_computed_tokens, conv_mode, tokens)
-    residual = _residual(name, residual_connection)
-    made, live = tokens.run(name, lines, pad_slot_id, *told, residual)
-    made = torch.where(live.unsqueeze(-1), made.to(x.dtype), tokens.x)
+    made = torch.where(live, made.to(x.dtype), tokens.x)
     x.copy_(made.reshape(x.shape))
+
+
+def _convolved(
+    name: str,
+    tokens: _Tokens,
+    cached: tuple[Any, ...],
+    counts: tuple[Tensor | None, Tensor | None],
+    pad: int | None,
+    residual_connection: int | None,
+    conv_mode: str | None,
+) -> tuple[Tensor, Tensor]:
+    """The result in f32 (tokens, dim), and whether a token's sequence is not left out
+    (tokens, 1). `cached`: the arguments of `_Lines.of`. `counts`: the accepted and the
+    computed tokens of each sequence."""
+    lines = _Lines.of(name, tokens.batch, *cached)
+    told = _told(name, *counts, conv_mode, tokens)
+    residual = _residual(name, residual_connection)
+    made, live = tokens.run(name, lines, pad, *told, residual)
+    return made, live.unsqueeze(-1)
 
 
 def _residual(name: str, number: int | None) -> bool:

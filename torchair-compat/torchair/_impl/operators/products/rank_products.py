@@ -22,7 +22,7 @@ _SCALES = (torch.float32, torch.int64)
 _MODES = (None, "ai_cpu", "aiv", "ccu")
 
 
-def check_group(name: str, hcom: str, world_size: int | None) -> int:
+def _check_group(name: str, hcom: str, world_size: int | None) -> int:
     """The size of the group. RuntimeError: there is no such group, or its size differs."""
     size = dist.distributed_c10d._resolve_process_group(hcom).size()
     text = f"world_size must be that of {hcom!r}, {size}, got {world_size}"
@@ -30,10 +30,40 @@ def check_group(name: str, hcom: str, world_size: int | None) -> int:
     return size
 
 
-def check_turns(name: str, comm_turn: int, comm_mode: str | None) -> None:
+def _check_turns(name: str, comm_turn: int, comm_mode: str | None) -> None:
     check(comm_turn == 0, name, f"comm_turn must be 0, got {comm_turn}")
     text = f"comm_mode must be one of {_MODES}, got {comm_mode!r}"
     check(comm_mode in _MODES, name, text)
+
+
+def check_gather(
+    name: str,
+    hcom: str,
+    world_size: int,
+    gather_index: int,
+    comm_turn: int,
+    comm_mode: str | None,
+) -> int:
+    """Checks the options of a product of rows that ranks gather; the size of the group."""
+    size = _check_group(name, hcom, world_size)
+    _check_turns(name, comm_turn, comm_mode)
+    check(gather_index == 0, name, f"gather_index must be 0, got {gather_index}")
+    return size
+
+
+def check_scatter(
+    name: str,
+    hcom: str,
+    world_size: int,
+    reduce_op: str,
+    comm_turn: int,
+    comm_mode: str | None,
+) -> int:
+    """Checks the options of a product that ranks add up; the size of the group."""
+    size = _check_group(name, hcom, world_size)
+    _check_turns(name, comm_turn, comm_mode)
+    check(reduce_op == "sum", name, f"reduce_op must be sum, got {reduce_op!r}")
+    return size
 
 
 def _check_operands(name: str, first: str, x1: Tensor, x2: Tensor) -> None:
@@ -50,7 +80,7 @@ def _check_depth(name: str, x1: Tensor, x2: Tensor) -> None:
     check(left[1] == right[0], name, f"x1 of {left} and x2 of {right} don't fit")
 
 
-def waited(sent: Tensor) -> Tensor:
+def _waited(sent: Tensor) -> Tensor:
     return torch.ops._c10d_functional.wait_tensor(sent)
 
 
@@ -58,8 +88,17 @@ def gathered(x: Tensor, size: int, hcom: str) -> Tensor:
     operators = torch.ops._c10d_functional
     # As bytes: gloo does not send every dtype.
     sent = x.contiguous().view(torch.uint8)
-    found = waited(operators.all_gather_into_tensor(sent, size, hcom))
+    found = _waited(operators.all_gather_into_tensor(sent, size, hcom))
     return found.view(x.dtype)
+
+
+def scattered(name: str, made: Tensor, size: int, hcom: str) -> Tensor:
+    """This rank's rows of the sum of `made` over the ranks. RuntimeError: the group's size
+    does not divide the rows."""
+    rows = made.shape[0]
+    check(rows % size == 0, name, f"{size} ranks must divide the rows of self, {rows}")
+    sum_rows = torch.ops._c10d_functional.reduce_scatter_tensor
+    return _waited(sum_rows(made.contiguous(), "sum", size, hcom))
 
 
 def _exchanged(blocks: Tensor, hcom: str) -> Tensor:
@@ -68,7 +107,7 @@ def _exchanged(blocks: Tensor, hcom: str) -> Tensor:
     sent = blocks.contiguous().view(torch.uint8).reshape(ranks, -1)
     ones = [1] * ranks
     operators = torch.ops._c10d_functional
-    found = waited(operators.all_to_all_single(sent, ones, ones, hcom))
+    found = _waited(operators.all_to_all_single(sent, ones, ones, hcom))
     return found.view(blocks.dtype).reshape(blocks.shape)
 
 
@@ -139,9 +178,7 @@ def npu_all_gather_base_mm(
     int64. RuntimeError: another shape, dtype, group or option.
     """
     name = "npu_all_gather_base_mm"
-    size = check_group(name, hcom, world_size)
-    check_turns(name, comm_turn, comm_mode)
-    check(gather_index == 0, name, f"gather_index must be 0, got {gather_index}")
+    size = check_gather(name, hcom, world_size, gather_index, comm_turn, comm_mode)
     _check_operands(name, "self", self, x2)
     check_shape(x1_scale, name, "x1_scale", (self.shape[0], 1))
     rows = gathered(self, size, hcom)
@@ -176,15 +213,10 @@ def npu_mm_reduce_scatter_base(
     RuntimeError: another shape, dtype, group or option.
     """
     name = "npu_mm_reduce_scatter_base"
-    size = check_group(name, hcom, world_size)
-    check_turns(name, comm_turn, comm_mode)
-    check(reduce_op == "sum", name, f"reduce_op must be sum, got {reduce_op!r}")
+    size = check_scatter(name, hcom, world_size, reduce_op, comm_turn, comm_mode)
     _check_operands(name, "self", self, x2)
-    rows = self.shape[0]
-    check(rows % size == 0, name, f"{size} ranks must divide the rows of self, {rows}")
     made = scaled_product(name, self, x2, bias, x1_scale, x2_scale, output_dtype)
-    operators = torch.ops._c10d_functional
-    return waited(operators.reduce_scatter_tensor(made.contiguous(), "sum", size, hcom))
+    return scattered(name, made, size, hcom)
 
 
 @npu_operator
@@ -227,8 +259,8 @@ def npu_mm_all_reduce_base(
     RuntimeError: another shape, dtype, group or option.
     """
     name = "npu_mm_all_reduce_base"
-    check_group(name, hcom, None)
-    check_turns(name, comm_turn, comm_mode)
+    _check_group(name, hcom, None)
+    _check_turns(name, comm_turn, comm_mode)
     check(reduce_op == "sum", name, f"reduce_op must be sum, got {reduce_op!r}")
     for what, given in (
         ("comm_quant_scale_1", comm_quant_scale_1),
@@ -263,7 +295,9 @@ def npu_mm_all_reduce_base(
     check_dtype(x3, name, "x3", (made.dtype,))
     check_shape(x3, name, "x3", tuple(made.shape))
     made = made if x3 is None else made + x3
-    return waited(torch.ops._c10d_functional.all_reduce(made.contiguous(), "sum", hcom))
+    return _waited(
+        torch.ops._c10d_functional.all_reduce(made.contiguous(), "sum", hcom)
+    )
 
 
 def _check_none(name: str, text: str, **given: Any) -> None:
@@ -371,7 +405,7 @@ def npu_all_to_all_matmul(
     RuntimeError: another shape, dtype, group or option.
     """
     name = "npu_all_to_all_matmul"
-    size = check_group(name, hcom, world_size)
+    size = _check_group(name, hcom, world_size)
     _check_exchange(name, x1, x2, bias, all2all_axes, [-2, -1], comm_mode)
     m, h = x1.shape
     check(m % size == 0, name, f"{size} ranks must divide the rows of x1, {m}")
@@ -402,7 +436,7 @@ def npu_matmul_all_to_all(
     RuntimeError: another shape, dtype, group or option.
     """
     name = "npu_matmul_all_to_all"
-    size = check_group(name, hcom, world_size)
+    size = _check_group(name, hcom, world_size)
     _check_exchange(name, x1, x2, bias, all2all_axes, [-1, -2], comm_mode)
     _check_depth(name, x1, x2)
     columns = x2.shape[1]
@@ -421,7 +455,7 @@ def _check_exchange(
     known: list[int],
     comm_mode: str | None,
 ) -> None:
-    check_turns(name, 0, comm_mode)
+    _check_turns(name, 0, comm_mode)
     text = f"all2all_axes must be {known} or None, got {axes}"
     check(axes is None or list(axes) == known, name, text)
     _check_operands(name, "x1", x1, x2)

@@ -12,7 +12,13 @@ from ..checks import check, check_dtype, check_shape
 from ..definition import npu_operator
 from ..element_types import scalar_type
 from ..schema import Reserved
-from .rank_products import check_group, check_turns, gathered, scaled_product, waited
+from .rank_products import (
+    check_gather,
+    check_scatter,
+    gathered,
+    scaled_product,
+    scattered,
+)
 from .small_products import E8M0_BYTES, is_small, small_product
 
 _RESULTS = (torch.float16, torch.bfloat16, torch.float32)
@@ -98,17 +104,11 @@ def npu_quant_mm_reduce_scatter(
     RuntimeError: another shape, dtype, group or option.
     """
     name = "npu_quant_mm_reduce_scatter"
-    size = check_group(name, hcom, world_size)
-    check_turns(name, comm_turn, comm_mode)
-    check(reduce_op == "sum", name, f"reduce_op must be sum, got {reduce_op!r}")
+    size = check_scatter(name, hcom, world_size, reduce_op, comm_turn, comm_mode)
     _check_options(name, group_sizes)
-    rows = self.shape[0]
-    check(rows % size == 0, name, f"{size} ranks must divide the rows of self, {rows}")
     numbers = x1_dtype, x2_dtype, x1_scale_dtype, x2_scale_dtype
     made = _product(name, self, x2, bias, (x1_scale, x2_scale), numbers, y_dtype)
-    operators = torch.ops._c10d_functional
-    sent = made.contiguous()
-    out = waited(operators.reduce_scatter_tensor(sent, "sum", size, hcom))
+    out = scattered(name, made, size, hcom)
     return out, out.new_empty(0, dtype=torch.float32)
 
 
@@ -150,9 +150,7 @@ def npu_all_gather_quant_mm(
     RuntimeError: another shape, dtype, group or option.
     """
     name = "npu_all_gather_quant_mm"
-    size = check_group(name, hcom, world_size)
-    check_turns(name, comm_turn, comm_mode)
-    check(gather_index == 0, name, f"gather_index must be 0, got {gather_index}")
+    size = check_gather(name, hcom, world_size, gather_index, comm_turn, comm_mode)
     _check_options(name, group_sizes)
     rows = gathered(self, size, hcom)
     scale = x1_scale
