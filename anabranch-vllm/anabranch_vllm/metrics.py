@@ -43,7 +43,7 @@ def publish() -> None:
     try:
         folder = tempfile.TemporaryDirectory(prefix="anabranch-metrics-")
     except OSError:
-        return  # nobody can write here; vLLM's own metrics need no file
+        return  # there is no folder for temporary files; vLLM's own metrics need none
     os.environ[FOLDER] = folder.name
     REGISTRY.register(Collector(folder))
 
