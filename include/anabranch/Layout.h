@@ -10,6 +10,9 @@
 
 namespace anabranch {
 
+/// The product of the sizes.
+ANABRANCH_API int64_t elementsOf(const TensorView &tensor);
+
 /// The strides of a contiguous tensor, in elements.
 ANABRANCH_API std::vector<int64_t> contiguousStrides(const int64_t *shape,
                                                      int32_t rank);

@@ -7,14 +7,29 @@
 
 namespace anabranch::selection {
 
-template <typename T> int64_t totalOf(const T *counts, int64_t size) {
+/// The sum of numbers that are not negative; -1 if it is 2^63 or more.
+template <typename T> static int64_t sumWithin(const T *counts, int64_t size) {
   int64_t total = 0;
-  T signs = 0;
+  for (int64_t i = 0; i < size; ++i)
+    if (__builtin_add_overflow(total, counts[i], &total))
+      return -1;
+  return total;
+}
+
+template <typename T> int64_t totalOf(const T *counts, int64_t size) {
+  // Small counts, and all counts of a memory that exists, add up without a
+  // check for each: this loop has vectors.
+  constexpr int64_t small = int64_t(1) << 31;
+  uint64_t total = 0;
+  T bits = 0;
   for (int64_t i = 0; i < size; ++i) {
-    total += counts[i];
-    signs |= counts[i];
+    total += static_cast<uint64_t>(counts[i]);
+    bits |= counts[i];
   }
-  return signs < 0 ? -1 : total;
+  if (bits < 0)
+    return -1;
+  return bits < small && size < small ? static_cast<int64_t>(total)
+                                      : sumWithin(counts, size);
 }
 
 template <typename T>

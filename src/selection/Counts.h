@@ -9,7 +9,8 @@
 
 namespace anabranch::selection {
 
-/// How long the repetition of positions is; -1 if a count is negative.
+/// How long the repetition of positions is; -1 if a count is negative, or the
+/// total is 2^63 or more.
 template <typename T> int64_t totalOf(const T *counts, int64_t size);
 
 /// Writes each position as often as its count says. There is room for `total`

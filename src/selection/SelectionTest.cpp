@@ -95,6 +95,11 @@ TEST(Counts, RepeatsPositions) {
   EXPECT_EQ(made, expected);
   const int32_t negative[] = {5, -1};
   EXPECT_EQ(totalOf(negative, 2), -1);
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  const int64_t large[] = {most - 3, 0, 3, 1, most, most};
+  EXPECT_EQ(totalOf(large, 3), most);
+  for (int64_t size : {4, 5, 6})
+    EXPECT_EQ(totalOf(large, size), -1) << size;
 }
 
 TEST(Counts, AddsToBins) {

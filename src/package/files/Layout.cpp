@@ -5,6 +5,13 @@
 
 namespace anabranch {
 
+int64_t elementsOf(const TensorView &tensor) {
+  int64_t count = 1;
+  for (int32_t d = 0; d < tensor.rank; ++d)
+    count *= tensor.shape[d];
+  return count;
+}
+
 std::vector<int64_t> contiguousStrides(const int64_t *shape, int32_t rank) {
   std::vector<int64_t> strides(static_cast<size_t>(rank));
   int64_t next = 1;

@@ -1,7 +1,9 @@
 //===- Describe.cpp - tensors and places in words -------------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "runtime/plan/Describe.h"
+#include "runtime/device/Describe.h"
+
+#include "anabranch/KernelABI.h"
 
 namespace anabranch::runtime {
 

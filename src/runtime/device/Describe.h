@@ -1,11 +1,12 @@
 //===- Describe.h - tensors and places in words -----------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef ANABRANCH_RUNTIME_PLAN_DESCRIBE_H
-#define ANABRANCH_RUNTIME_PLAN_DESCRIBE_H
+#ifndef ANABRANCH_RUNTIME_DEVICE_DESCRIBE_H
+#define ANABRANCH_RUNTIME_DEVICE_DESCRIBE_H
 
+#include "anabranch/Status.h"
 #include "anabranch/Tensor.h"
-#include "runtime/plan/Plan.h"
+#include "trace/ProgramInfo.h"
 
 #include <string>
 
@@ -24,4 +25,4 @@ Status kernelError(int32_t status, const trace::Label &label);
 
 } // namespace anabranch::runtime
 
-#endif // ANABRANCH_RUNTIME_PLAN_DESCRIBE_H
+#endif // ANABRANCH_RUNTIME_DEVICE_DESCRIBE_H

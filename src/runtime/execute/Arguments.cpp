@@ -3,7 +3,7 @@
 
 #include "runtime/execute/Arguments.h"
 
-#include "runtime/plan/Describe.h"
+#include "runtime/device/Describe.h"
 
 namespace anabranch::runtime {
 

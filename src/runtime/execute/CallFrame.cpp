@@ -4,7 +4,7 @@
 #include "runtime/execute/CallFrame.h"
 
 #include "package/verify/Extent.h"
-#include "runtime/plan/Describe.h"
+#include "runtime/device/Describe.h"
 
 #include <algorithm>
 

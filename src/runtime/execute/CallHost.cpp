@@ -4,7 +4,7 @@
 #include "runtime/execute/CallHost.h"
 
 #include "anabranch/Layout.h"
-#include "runtime/plan/Describe.h"
+#include "runtime/device/Describe.h"
 
 #include <algorithm>
 #include <cstring>
@@ -61,11 +61,9 @@ Status bindRunSized(CallFrame &frame, const CallPlan &call, int buffer,
     return {};
   TensorView dense = got;
   dense.strides = nullptr;
-  auto bytes = static_cast<int64_t>(itemSize(got.dtype));
-  for (int32_t i = 0; i < got.rank; ++i)
-    bytes *= got.shape[i];
+  size_t bytes = static_cast<size_t>(elementsOf(got)) * itemSize(got.dtype);
   slot.copy = std::make_unique<DeviceBuffer>(*frame.plan.device);
-  if (!slot.copy->reserve(static_cast<size_t>(bytes)))
+  if (!slot.copy->reserve(bytes))
     return Status::outOfMemory();
   slot.data = dense.data = slot.copy->get();
   frame.plan.device->copy(got, dense);

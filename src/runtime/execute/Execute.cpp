@@ -3,8 +3,8 @@
 
 #include "runtime/execute/Execute.h"
 
+#include "runtime/device/Describe.h"
 #include "runtime/execute/CallHost.h"
-#include "runtime/plan/Describe.h"
 #include "runtime/regions/RunBranch.h"
 #include "runtime/regions/RunLoop.h"
 #include "trace/Clock.h"

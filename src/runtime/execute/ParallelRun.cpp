@@ -4,7 +4,7 @@
 #include "runtime/execute/ParallelRun.h"
 
 #include "machine/limits/MachineRates.h"
-#include "runtime/plan/Describe.h"
+#include "runtime/device/Describe.h"
 #include "runtime/superkernel/Participant.h"
 
 namespace anabranch::runtime {

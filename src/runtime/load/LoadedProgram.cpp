@@ -4,12 +4,12 @@
 #include "runtime/load/LoadedProgram.h"
 
 #include "machine/host/DefaultThreads.h"
+#include "runtime/device/Describe.h"
 #include "runtime/execute/Arguments.h"
 #include "runtime/execute/Execute.h"
 #include "runtime/execute/NamedEvents.h"
 #include "runtime/load/InitializeBatches.h"
 #include "runtime/plan/BuildPlan.h"
-#include "runtime/plan/Describe.h"
 #include "runtime/superkernel/BuildTaskGraph.h"
 
 namespace anabranch::runtime {

@@ -4,6 +4,7 @@
 #include "runtime/load/OwnHost.h"
 
 #include "anabranch/Layout.h"
+#include "package/verify/Extent.h"
 #include "runtime/device/DeviceBuffer.h"
 
 #include <algorithm>
@@ -42,13 +43,15 @@ Status OwnHost::call(const HostCall &call, HostResult *) {
 }
 
 Expected<HostResult> OwnHost::make(const TensorView &like) {
-  auto made = std::make_unique<Made>(device, like);
-  TensorView tensor = {nullptr, made->shape.data(), made->strides.data(),
-                       like.rank, like.dtype};
-  size_t bytes = static_cast<size_t>(spanOf(tensor)) * itemSize(like.dtype);
-  if (!made->memory.reserve(std::max<size_t>(bytes, 1)))
+  package::Extent extent =
+      package::extentOf(like.shape, nullptr, like.rank, itemSize(like.dtype));
+  if (!extent.fits)
     return Status::outOfMemory();
-  tensor.data = made->memory.get();
+  auto made = std::make_unique<Made>(device, like);
+  if (!made->memory.reserve(std::max<size_t>(extent.end, 1)))
+    return Status::outOfMemory();
+  TensorView tensor = {made->memory.get(), made->shape.data(),
+                       made->strides.data(), like.rank, like.dtype};
   return HostResult{made.release(), tensor};
 }
 

@@ -9,6 +9,7 @@
 #include "selection/Unique.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace anabranch::runtime {
 
@@ -18,7 +19,7 @@ template <typename T> void repeat(OwnCall &call, const TensorView &repeats) {
   const T *counts = static_cast<const T *>(repeats.data);
   int64_t size = repeats.shape[0], total = selection::totalOf(counts, size);
   if (total < 0)
-    return call.fail("repeats can not be negative");
+    return call.fail("repeats can not be negative, or add up to 2^63 or more");
   if (call.has("output_size") && call.integer("output_size") != total)
     return call.fail("the repeats add up to " + std::to_string(total) +
                      ", not to the output size " +
@@ -35,7 +36,13 @@ void countInto(OwnCall &call, const TensorView &numbers, const Sum *weights,
   selection::Range range = selection::rangeOf(given, size);
   if (range.least < 0)
     return call.fail("bincount only supports 1-d non-negative integral inputs");
-  int64_t bins = std::max(range.most + 1, call.integer("minlength"));
+  if (range.most == std::numeric_limits<int64_t>::max())
+    return call.fail("the number " + std::to_string(range.most) +
+                     " is too large for bincount");
+  int64_t least = call.integer("minlength");
+  if (least < 0)
+    return call.fail("minlength should be >= 0");
+  int64_t bins = std::max(range.most + 1, least);
   auto *made = static_cast<Sum *>(call.make(0, dtype, {bins}));
   if (!made)
     return;

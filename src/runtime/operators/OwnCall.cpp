@@ -3,29 +3,17 @@
 
 #include "runtime/operators/OwnCall.h"
 
-#include "anabranch/Layout.h"
+#include "package/verify/Extent.h"
+#include "runtime/device/Describe.h"
 #include "runtime/device/StridedCopy.h"
 
 #include <cstring>
+#include <new>
 
 namespace anabranch::runtime {
 
-int64_t elementsOf(const TensorView &tensor) {
-  int64_t count = 1;
-  for (int32_t dim = 0; dim < tensor.rank; ++dim)
-    count *= tensor.shape[dim];
-  return count;
-}
-
 std::vector<int64_t> shapeOf(const TensorView &tensor) {
   return {tensor.shape, tensor.shape + tensor.rank};
-}
-
-static std::string wordsOf(const std::vector<int64_t> &shape) {
-  std::string text;
-  for (int64_t size : shape)
-    text += (text.empty() ? "" : ", ") + std::to_string(size);
-  return "[" + text + "]";
 }
 
 const HostArgument *OwnCall::find(const char *name) const {
@@ -52,12 +40,15 @@ TensorView OwnCall::contiguous(const HostArgument &argument) {
 }
 
 TensorView OwnCall::copyOf(const TensorView &view) {
-  size_t bytes = static_cast<size_t>(elementsOf(view)) * itemSize(view.dtype);
-  copies.emplace_back(new char[bytes]);
+  package::Extent extent =
+      package::extentOf(view.shape, nullptr, view.rank, itemSize(view.dtype));
+  if (!extent.fits)
+    throw std::bad_alloc();
+  copies.emplace_back(new char[extent.end]);
   TensorView copy = view;
   copy.data = copies.back().get();
   copy.strides = nullptr;
-  if (bytes)
+  if (extent.end)
     stridedCopy(view, copy);
   return copy;
 }
@@ -76,8 +67,8 @@ TensorView OwnCall::broadcast(const TensorView &view,
     strides[place] = view.shape[dim] == 1 ? 0 : own[dim];
   }
   if (!fits) {
-    fail("the shape " + wordsOf(shapeOf(view)) + " does not broadcast to " +
-         wordsOf(shape));
+    fail("the shape " + describe(view.shape, view.rank) +
+         " does not broadcast to " + describe(shape.data(), shape.size()));
     return {};
   }
   TensorView wide{view.data, shape.data(), strides.data(), rank, view.dtype};

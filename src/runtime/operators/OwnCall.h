@@ -5,6 +5,7 @@
 #define ANABRANCH_RUNTIME_OPERATORS_OWNCALL_H
 
 #include "anabranch/HostCalls.h"
+#include "anabranch/Layout.h"
 
 #include <memory>
 #include <string>
@@ -58,8 +59,6 @@ private:
   std::vector<std::unique_ptr<char[]>> copies;
 };
 
-/// How many elements the tensor has.
-int64_t elementsOf(const TensorView &tensor);
 std::vector<int64_t> shapeOf(const TensorView &tensor);
 
 } // namespace anabranch::runtime

@@ -3,7 +3,8 @@
 
 #include "runtime/regions/RegionRun.h"
 
-#include "runtime/plan/Describe.h"
+#include "anabranch/Layout.h"
+#include "runtime/device/Describe.h"
 
 #include <algorithm>
 
@@ -14,9 +15,8 @@ TensorView sliceOf(const TensorView &tensor, int64_t place) {
   ++slice.shape;
   ++slice.strides;
   --slice.rank;
-  auto bytes = static_cast<int64_t>(itemSize(tensor.dtype));
-  for (int32_t d = 0; d < slice.rank; ++d)
-    bytes *= slice.shape[d];
+  int64_t bytes =
+      elementsOf(slice) * static_cast<int64_t>(itemSize(tensor.dtype));
   slice.data = static_cast<char *>(tensor.data) + place * bytes;
   return slice;
 }

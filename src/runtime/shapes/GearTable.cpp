@@ -3,7 +3,7 @@
 
 #include "runtime/shapes/GearTable.h"
 
-#include "runtime/plan/Describe.h"
+#include "runtime/device/Describe.h"
 
 #include <algorithm>
 #include <map>

@@ -4,7 +4,7 @@
 #include "runtime/superkernel/Participant.h"
 
 #include "machine/limits/MachineRates.h"
-#include "runtime/plan/Describe.h"
+#include "runtime/device/Describe.h"
 #include "runtime/workers/Futex.h"
 
 #include <algorithm>
