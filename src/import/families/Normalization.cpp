@@ -102,7 +102,7 @@ static Operand squaresAround(LoweringBuilder &b, const Norm &norm,
 /// of the distances is worth its time. Most layers are no wider than `longest`.
 /// Rows of fewer digits have larger errors of their own.
 static bool isLong(const Norm &norm) {
-  constexpr int64_t longest = 4096;
+  constexpr int64_t longest = 2048;
   int64_t count = 1;
   for (int64_t dim : norm.dims) {
     int64_t size = norm.input.size(dim);
