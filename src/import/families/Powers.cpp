@@ -149,7 +149,7 @@ void registerPowers(OpTable &table) {
   table.add("ldexp.Tensor",
             pointwise({"self", "other"},
                       [](Elements x) { return x[0] * s::exp2(x[1]); }),
-            "T(3, 5), T(5)", Floats);
+            "T(3, 5), T(5); T(3, 5), I(5)");
   table.add("xlogy.Tensor", timesLog(s::log), "T(3, 5), P(5)");
   table.add("xlogy.Scalar_Other", timesLog(s::log), "T(3, 5), 2");
   table.add("xlogy.Scalar_Self", timesLog(s::log), "2, P(3, 5)");
