@@ -31,6 +31,7 @@ QuantizedWeight::Code QuantizedWeight::codeOf(Type type) {
 FloatType QuantizedWeight::floatType(MLIRContext *context) const {
   switch (code) {
   case Code::Integer:
+  case Code::Table:
     return {};
   case Code::E4M3FN:
     return Float8E4M3FNType::get(context);

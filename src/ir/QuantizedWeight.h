@@ -14,7 +14,10 @@
 //
 // where K' is K rounded up to a multiple of 16. A weight of floats of eight
 // bits has their codes in the place of q, and their values in the place of q -
-// center. Its layout is that of 8 bits.
+// center. Its layout is that of 8 bits. A weight whose elements a table of at
+// most 16 numbers holds (NF4, MXFP4) has their positions in the place of q, and
+// table[q] in the place of q - center. Its layout is that of 4 bits, and its
+// table has 16 elements of f32.
 //
 // Scale and offset are
 // [ceil(N / 64)][ceil(K / group)][64], f32, or f16 and bf16 where the model has
@@ -45,14 +48,22 @@ struct QuantizedWeight {
   };
   Left left = Left::Exact;
   /// The number format of a code.
-  enum class Code : int64_t { Integer, E4M3FN, E5M2, E4M3FNUZ, E5M2FNUZ };
+  enum class Code : int64_t {
+    Integer,
+    E4M3FN,
+    E5M2,
+    E4M3FNUZ,
+    E5M2FNUZ,
+    Table ///< a position in a table
+  };
   Code code = Code::Integer;
 
   /// The code of an element type; Integer if it is no float of eight bits.
   static Code codeOf(mlir::Type type);
-  /// The type of a code that is a float; null for integers.
+  /// The type of a code that is a float; null for integers and positions.
   mlir::FloatType floatType(mlir::MLIRContext *context) const;
 
+  static constexpr int64_t tableSize = 16;
   static constexpr int64_t panelColumns = 64;
   static constexpr int64_t depthMultiple = 16;
 

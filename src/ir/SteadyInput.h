@@ -44,6 +44,16 @@ inline std::optional<std::pair<int64_t, int64_t>> rangeOf(mlir::Value value) {
   return std::pair(ends[0], ends[1]);
 }
 
+/// The number by which the description says that a frozen list of integers is
+/// the quotients of its positions: 0, 0, 0, 1, 1, 1, ...; zero if it does not.
+inline int64_t divisorOf(mlir::Value value) {
+  mlir::DictionaryAttr attributes = attributesOfArgument(value);
+  auto divisor =
+      attributes ? attributes.getAs<mlir::IntegerAttr>("anabranch.quotients")
+                 : mlir::IntegerAttr();
+  return divisor ? divisor.getInt() : 0;
+}
+
 } // namespace ir
 } // namespace anabranch
 

@@ -1,9 +1,10 @@
 """Describes the inputs of a graph: arguments of a call, and constants.
 
-The compiler sees no values of constants, so the description has ranges of frozen
-integers. Tensors of bytes whose integers fit into four bits are packed into half of
-their bytes; the code that packs them checks the range again. Tensors of integers that
-are all one number, as zero points mostly are, count as that number."""
+The compiler sees no values of constants, so the description says what it may rely on.
+Tensors of bytes whose integers fit into four bits are packed into half of their bytes.
+A list of quotients tells which depths of a weight share a scale. The code that packs a
+weight checks both again. Tensors of integers that are all one number, as zero points
+mostly are, count as that number."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ RANGES = {torch.int8: ((-8, 7), (0, 15)), torch.uint8: ((0, 15),)}
 INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _NUMBERS = (int, *_SYMBOLIC)
+KNOWN = ("range", "quotients")
 LEAST_ELEMENTS = 256  # smaller tensors are not worth the check
 
 
@@ -83,7 +85,7 @@ class Inputs:
             {"name": node.name, "label": source.label, "kind": "constant"}
             | described
             | {"constant": name}
-            | small_range(value)
+            | known_values(value)
         )
 
     def has_strides(self, name: str) -> bool:
@@ -111,11 +113,16 @@ class Inputs:
                 self.shape_env = size.node.shape_env
 
 
-def small_range(value: torch.Tensor) -> dict[str, Any]:
-    """{"range": [low, high]} of a matrix whose integers fit into four bits, and of
-    integers that are one number; else {}."""
+def known_values(value: torch.Tensor) -> dict[str, Any]:
+    """What a description says of the elements of a constant, for a layout of few bits.
+
+    {"range": [low, high]} of a matrix whose integers fit into four bits, and of
+    integers that are one number; {"quotients": d} of a list whose element i is i // d;
+    else {}."""
     if (number := _only_number(value)) is not None:
         return {"range": [number, number]}
+    if divisor := _divisor(value):
+        return {"quotients": divisor}
     ranges = RANGES.get(value.dtype, ())
     if not ranges or value.dim() < 2 or value.numel() < LEAST_ELEMENTS:
         return {}
@@ -124,6 +131,19 @@ def small_range(value: torch.Tensor) -> dict[str, Any]:
         if least <= low and high <= most:
             return {"range": [least, most]}
     return {}
+
+
+def _divisor(value: torch.Tensor) -> int:
+    """The d for which element i of a list is i // d, such as the groups of a weight's
+    depths; 0 if there is none."""
+    if value.dim() != 1 or value.dtype not in INTEGERS or value.numel() < 2:
+        return 0
+    value = value.detach()
+    zeros = int((value == 0).sum())
+    if not zeros or int(value[-1]) != (value.numel() - 1) // zeros:
+        return 0
+    positions = torch.arange(value.numel(), dtype=torch.int64)
+    return zeros if torch.equal(value.long(), positions // zeros) else 0
 
 
 def _only_number(value: torch.Tensor) -> int | None:
@@ -135,13 +155,13 @@ def _only_number(value: torch.Tensor) -> int | None:
     return int(first) if first == last and bool((value == first).all()) else None
 
 
-def with_ranges(
+def with_known_values(
     graph: dict[str, Any], constants: Mapping[str, torch.Tensor]
 ) -> dict[str, Any]:
-    """The description of a graph with the ranges of these constants."""
+    """The description of a graph with what is known of these constants."""
     inputs = []
     for entry in graph["inputs"]:
-        kept = {key: value for key, value in entry.items() if key != "range"}
+        kept = {key: value for key, value in entry.items() if key not in KNOWN}
         value = constants.get(entry.get("constant", ""))
-        inputs.append(kept | (small_range(value) if value is not None else {}))
+        inputs.append(kept | (known_values(value) if value is not None else {}))
     return graph | {"inputs": inputs}

@@ -18,7 +18,7 @@ import torch
 from .. import _C, scratch
 from ..config import Config
 from ..describe.description import Description
-from ..describe.inputs import with_ranges
+from ..describe.inputs import with_known_values
 from ..errors import FrozenWeightError
 from ..report import count, log, say
 from ..shapes.gears import Binding
@@ -144,7 +144,7 @@ class Follower:
         weights = _C.FrozenWeights(kept)
         values = {name: tensor.detach() for name, tensor in zip(self.names, kept)}
         constants = self.described.constants | values
-        graph = with_ranges(self.described.graph, constants)
+        graph = with_known_values(self.described.graph, constants)
         return (
             dataclasses.replace(
                 self.described, graph=graph, constants=constants, hashes={}

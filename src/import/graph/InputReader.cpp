@@ -70,7 +70,7 @@ LogicalResult InputReader::readInput(const json::Object &input) {
              << "a watched input has known sizes, no value, and no writes";
     own.set("anabranch.watched", in.builder.getUnitAttr());
   }
-  if (failed(readRange(input, own)))
+  if (failed(readRange(input, own)) || failed(readQuotients(input, own)))
     return failure();
   if (input.getBoolean("mutated").value_or(false))
     own.set("anabranch.mutated", in.builder.getUnitAttr());
@@ -93,6 +93,19 @@ LogicalResult InputReader::readRange(const json::Object &input,
   if (!low || !high || *low > *high)
     return in.error() << "a range is two integers of a constant";
   own.set("anabranch.range", in.builder.getDenseI64ArrayAttr({*low, *high}));
+  return success();
+}
+
+/// Reads the divisor of a frozen list of quotients, if the description has it.
+LogicalResult InputReader::readQuotients(const json::Object &input,
+                                         NamedAttrList &own) {
+  const json::Value *given = input.get("quotients");
+  if (!given)
+    return success();
+  auto divisor = given->getAsInteger();
+  if (!divisor || *divisor <= 0 || !input.getString("constant"))
+    return in.error() << "quotients have a divisor above zero, of a constant";
+  own.set("anabranch.quotients", in.builder.getI64IntegerAttr(*divisor));
   return success();
 }
 

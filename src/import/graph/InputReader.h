@@ -37,6 +37,8 @@ private:
 
   mlir::LogicalResult readInput(const Object &input);
   mlir::LogicalResult readRange(const Object &input, mlir::NamedAttrList &own);
+  mlir::LogicalResult readQuotients(const Object &input,
+                                    mlir::NamedAttrList &own);
   mlir::LogicalResult nameArguments(const Array &inputs,
                                     mlir::ValueRange arguments);
   mlir::LogicalResult defineSymbols(const Array &inputs);

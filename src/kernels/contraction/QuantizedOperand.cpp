@@ -22,6 +22,7 @@ QuantizedOperand::find(const Contraction &contraction, std::string &why) {
   }
   AffineMap map = product.getIndexingMapsArray()[number];
   unsigned dims[] = {contraction.column, contraction.depth};
+  // The body reads them in this order: integers, table, scale, offset.
   SmallVector<unsigned> arguments;
   SmallVector<Type> elements;
   made.getBody()->walk([&](tensor::ExtractOp extract) {
@@ -30,18 +31,23 @@ QuantizedOperand::find(const Contraction &contraction, std::string &why) {
       elements.push_back(extract.getType());
     }
   });
+  bool hasTable = layout->code == ir::QuantizedWeight::Code::Table;
+  size_t scale = hasTable ? 2 : 1, offset = scale + 1;
   if (map != AffineMap::getMultiDimMapWithTargets(product.getNumLoops(), dims,
                                                   map.getContext()) ||
-      arguments.size() < 2 || arguments.size() > 3) {
+      arguments.size() < offset || arguments.size() > offset + 1) {
     why = "the weight is read in another order than [column, depth]";
     return std::nullopt;
   }
   auto shape = cast<RankedTensorType>(made.getResult(0).getType()).getShape();
-  QuantizedOperand operand{*layout,  arguments[0], arguments[1], std::nullopt,
-                           shape[0], shape[1],     elements[1],  elements[1]};
-  if (arguments.size() == 3) {
-    operand.offset = arguments[2];
-    operand.offsetElement = elements[2];
+  QuantizedOperand operand{*layout,      arguments[0],    arguments[scale],
+                           std::nullopt, std::nullopt,    shape[0],
+                           shape[1],     elements[scale], elements[scale]};
+  if (hasTable)
+    operand.table = arguments[1];
+  if (arguments.size() > offset) {
+    operand.offset = arguments[offset];
+    operand.offsetElement = elements[offset];
   }
   return operand;
 }

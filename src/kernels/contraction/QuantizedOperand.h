@@ -15,7 +15,7 @@ struct QuantizedOperand {
   ir::QuantizedWeight layout;
   /// Numbers of arguments of the kernel.
   unsigned packed, scale;
-  std::optional<unsigned> offset;
+  std::optional<unsigned> offset, table;
   int64_t columns, depths;
   mlir::Type scaleElement, offsetElement;
 

@@ -66,6 +66,14 @@ Value WeightIntegers::floatOfCode(Value word, Type small) {
       lanes.make<arith::BitcastOp>(shaped(small), byte));
 }
 
+Value WeightIntegers::numberOfTable(Value position) {
+  TypedMemory table(lanes, lanes.builder.getF32Type(),
+                    QuantizedWeight::tableSize);
+  Value numbers = table.loadVector(
+      gemm.function.argument(*weight.table).pointer, lanes.index(0));
+  return lanes.isa.lookupIn(lanes.builder, lanes.loc, numbers, position);
+}
+
 /// An integer below 2^23, put into the fraction of the float 2^23, makes the
 /// float of their sum.
 Value WeightIntegers::number(Value bytes, int64_t depth) {
@@ -77,6 +85,8 @@ Value WeightIntegers::number(Value bytes, int64_t depth) {
   if (Type small = weight.layout.floatType(lanes.builder.getContext()))
     return floatOfCode(integer, small);
   integer = lanes.make<arith::AndIOp>(integer, splatBits(mask));
+  if (weight.table)
+    return numberOfTable(integer);
   integer = lanes.make<arith::OrIOp>(integer, splatBits(magicBits));
   auto subtrahend = static_cast<float>(magic + double(weight.layout.center));
   return lanes.make<arith::SubFOp>(

@@ -26,12 +26,12 @@ public:
   /// bytes far ahead.
   mlir::Value load(mlir::Value step, mlir::Value column);
 
-  /// The integers minus the center, or the floats, as f32, of a depth within
-  /// these bytes.
+  /// The integers minus the center, or the floats that they stand for, as f32,
+  /// of a depth within these bytes.
   mlir::Value number(mlir::Value bytes, int64_t depth);
 
   /// The same of a depth within the bytes of two steps, as words of bf16, which
-  /// are exact.
+  /// are exact: not of a table's numbers.
   mlir::Value pairs(mlir::Value low, mlir::Value high, int64_t depth);
 
   /// Scale and offset of a vector of columns. A null offset means zero.
@@ -48,6 +48,7 @@ private:
 
   int64_t shiftOf(int64_t depth) const;
   mlir::Value floatOfCode(mlir::Value word, mlir::Type small);
+  mlir::Value numberOfTable(mlir::Value position);
   mlir::Value splatBits(int64_t bits);
   mlir::Value nibblePairs(mlir::Value low, mlir::Value high, int64_t shift);
 };

@@ -145,7 +145,7 @@ struct Match {
     if (!weight)
       return std::nullopt;
     if (weight->layout.code != QuantizedWeight::Code::Integer) {
-      why = "the weight holds floats of eight bits";
+      why = "the weight holds no integers";
       return std::nullopt;
     }
     if (!wantsQuantizedWeight(*contraction, target)) {

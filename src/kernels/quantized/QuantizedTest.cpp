@@ -22,6 +22,7 @@ using namespace anabranch::kernels;
 
 namespace {
 
+using Code = anabranch::ir::QuantizedWeight::Code;
 using Left = anabranch::ir::QuantizedWeight::Left;
 
 /// A product [m, k] x [n, k]. A group of zero means the whole depth.
@@ -33,6 +34,8 @@ struct WeightCase {
   /// The given part of the blocking, as text of BlockingParameters.
   const char *blocking = "";
   Left left = Left::Exact;
+  /// The integers are positions in a table of 16 numbers.
+  bool hasTable = false;
 
   int64_t depths() const { return group ? group : k; }
   int64_t stepDepths() const { return bits == 4 ? 8 : 4; }
@@ -44,14 +47,15 @@ struct WeightCase {
 
 std::string textOf(const WeightCase &c) {
   std::string text = R"mlir(
-func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES) -> RESULT
+func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES,
+                   %numbers: tensor<16xf32>) -> RESULT
     attributes {anabranch.kernel, anabranch.blocking = "GIVEN"} {
   %space = tensor.empty() : WEIGHT
   %weight = linalg.generic {
       indexing_maps = [affine_map<(n, k) -> (n, k)>],
       iterator_types = ["parallel", "parallel"]}
       outs(%space : WEIGHT)
-      attrs = {anabranch.quantized_weight = array<i64: BITS, GROUP, CENTER, ROLE, 0>} {
+      attrs = {anabranch.quantized_weight = array<i64: BITS, GROUP, CENTER, ROLE, CODE>} {
   ^bb0(%out: f32):
     %n = linalg.index 0 : index
     %k = linalg.index 1 : index
@@ -73,9 +77,7 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES) -> RESULT
     %low = arith.shrui %wide, %shift : i32
     %mask = arith.constant MASK : i32
     %integer = arith.andi %low, %mask : i32
-    %center = arith.constant CENTER : i32
-    %difference = arith.subi %integer, %center : i32
-    %number = arith.sitofp %difference : i32 to f32
+    NUMBER
     %row = arith.divui %k, %group : index
     %given = tensor.extract %s[%panel, %row, %column] : SCALES
     %scale = EXTEND %given : TYPE to f32
@@ -106,6 +108,17 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES) -> RESULT
       shape += number(size) + "x";
     return shape + type + ">";
   };
+  replaceAll(
+      text, "NUMBER",
+      c.hasTable
+          ? "%position = arith.index_castui %integer : i32 to index\n"
+            "    %number = tensor.extract %numbers[%position] : tensor<16xf32>"
+          : "%center = arith.constant CENTER : i32\n"
+            "    %difference = arith.subi %integer, %center : i32\n"
+            "    %number = arith.sitofp %difference : i32 to f32");
+  replaceAll(
+      text, "CODE",
+      number(static_cast<int64_t>(c.hasTable ? Code::Table : Code::Integer)));
   replaceAll(text, "OFFSET",
              c.hasOffset
                  ? "%second = tensor.extract %o[%panel, %row, %column] : "
@@ -140,13 +153,14 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES) -> RESULT
 /// The operands of a product, and the sums that a kernel made of them.
 struct Product {
   WeightCase c;
-  Numbers left, scale, offset;
+  Numbers left, scale, offset, table;
   std::vector<char> packed;
   std::vector<float> sums;
 
   explicit Product(const WeightCase &c)
       : c(c), left(leftOf(c)), scale(Numbers::reals(scales(), c.scaleType, 2)),
         offset(Numbers::reals(scales(), c.scaleType, 3)),
+        table(Numbers::reals(16, "f32", 5)),
         packed(c.panels() * c.steps() * 64 * 4), sums(c.m * c.n) {
     std::mt19937 random(4);
     for (char &byte : packed)
@@ -173,7 +187,9 @@ struct Product {
     int64_t line = (n / 64 * c.steps() + k / c.stepDepths()) * 64 + n % 64;
     auto byte = static_cast<uint8_t>(packed[line * 4 + k % 4]);
     int64_t integer = c.bits == 8 ? byte : byte >> (k / 4 % 2 * 4) & 15;
-    return double(integer - c.center()) * scale.values[at(n, k)] + added(n, k);
+    double number =
+        c.hasTable ? table.values[integer] : double(integer - c.center());
+    return number * scale.values[at(n, k)] + added(n, k);
   }
 
   double added(int64_t n, int64_t k) const {
@@ -188,11 +204,12 @@ struct Product {
     if (!native::runs(target) && !emulation)
       return false;
     Guarded x(left.bytes, side), q(packed, side), s(scale.bytes, side),
-        o(offset.bytes, side);
+        o(offset.bytes, side), t(table.bytes, side);
     native::GuardedMemory result(sums.size() * sizeof(float), side);
-    EXPECT_EQ(library.run(
-                  "product",
-                  {x.data(), q.data(), s.data(), o.data(), result.data()}, {}),
+    EXPECT_EQ(library.run("product",
+                          {x.data(), q.data(), s.data(), o.data(), t.data(),
+                           result.data()},
+                          {}),
               0);
     EXPECT_TRUE(result.surroundingsAreIntact());
     std::memcpy(sums.data(), result.data(), result.size());
@@ -247,7 +264,7 @@ protected:
 
   std::optional<KernelLibrary> compile() const {
     bool readsBytes = c.left != Left::Exact && target.dotsMixedBytes();
-    return c.m <= mostQuantizedRows || readsBytes
+    return !c.hasTable && (c.m <= mostQuantizedRows || readsBytes)
                ? compileCase(vectorDigitsRow, textOf(c), target)
                : compileProduct(textOf(c), target);
   }
@@ -332,6 +349,10 @@ const WeightCase cases[] = {
     {"bytes_one_scale", 95, 200, 100, 8, 0, true, "f32", "", Left::Bytes},
     {"bytes_groups", 150, 70, 2048, 4, 32, true, "f16", "", Left::Bytes},
     {"bytes_short", 40, 20, 10, 4, 0, false, "f32", "", Left::Bytes},
+    {"table_row", 1, 130, 96, 4, 32, false, "f32", "", Left::Exact, true},
+    {"table_rows", 5, 70, 128, 4, 64, true, "bf16", "", Left::Exact, true},
+    {"table_33", 33, 70, 64, 4, 32, false, "f16", "", Left::Exact, true},
+    {"table_one_scale", 95, 200, 100, 4, 0, true, "f32", "", Left::Exact, true},
 };
 
 INSTANTIATE_TEST_SUITE_P(Cases, QuantizedTest,

@@ -579,9 +579,13 @@ int64_t partsOf(const Contraction &contraction,
   if (!target.isa().roundsToBF16() || contraction.right.isWindow ||
       (panels && (panels->width % lanes != 0 || panels->kPack != 1)))
     return 1;
+  auto weight = QuantizedOperand::find(contraction);
+  // One bf16 holds an integer, and a float of eight bits, but no table's.
+  if (weight && weight->table)
+    return 1;
   if (multiplies(contraction, Float32Type::get(context)))
     return 3;
-  if (QuantizedOperand::find(contraction))
+  if (weight)
     return 1;
   return multiplies(contraction, Float16Type::get(context)) ? 2 : 1;
 }

@@ -97,6 +97,10 @@ public:
   /// table[low bits of index], for each lane.
   virtual Value lookup(mlir::OpBuilder &b, mlir::Location loc,
                        mlir::DenseElementsAttr table, Value index) const = 0;
+  /// table[index], for each lane: a table of 16 f32 that the run knows, and
+  /// words from 0 to 15 in one register. Every instruction set has it.
+  virtual Value lookupIn(mlir::OpBuilder &b, mlir::Location loc, Value table,
+                         Value index) const = 0;
 
   //===-- Products of matrices -------------------------------------------===//
 

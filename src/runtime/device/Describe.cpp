@@ -38,8 +38,8 @@ Status kernelError(int32_t status, const trace::Label &label) {
                   "integer division by zero in " + describe(label));
   case ANABRANCH_KERNEL_WEIGHT_OUT_OF_RANGE:
     return Status(StatusCode::InvalidArgument,
-                  "a frozen weight of 4 bits has larger integers now; compile "
-                  "the model again: " +
+                  "a frozen weight of few bits has integers now that its "
+                  "layout cannot hold; compile the model again: " +
                       describe(label));
   default:
     return Status(StatusCode::Internal, "kernel status " +

@@ -71,10 +71,29 @@ public:
     });
   }
 
+  /// The table of 16 f32, of which the last repeats; null if there is none.
+  Value table() {
+    if (!formula.table)
+      return Value();
+    int64_t size =
+        cast<RankedTensorType>(formula.table.getType()).getDimSize(0);
+    return make({QuantizedWeight::tableSize}, b.getF32Type(),
+                [&](ArrayRef<Value> at) {
+                  Value number = b.create<tensor::ExtractOp>(
+                      loc, formula.table, clamped(at[0], size));
+                  return toFloat(b, loc, number, /*isUnsigned=*/false);
+                });
+  }
+
+  /// A weight's parts in memory. Table and offset may be null.
+  struct Parts {
+    Value packed, table, scale, offset;
+  };
+
   /// The weight as [columns, depths] of `element`.
-  Value weight(Type element, Value packed, Value scale, Value offset) {
+  Value weight(Type element, const Parts &parts) {
     Value made = make({columns, depths}, element, [&](ArrayRef<Value> at) {
-      Value value = unpack(packed, at[0], at[1]);
+      Value value = unpack(parts, at[0], at[1]);
       Value group = b.create<arith::DivUIOp>(loc, at[1], index(layout.group));
       auto parameter = [&](Value from) -> Value {
         int64_t width = QuantizedWeight::panelColumns;
@@ -85,9 +104,9 @@ public:
           return found;
         return b.create<arith::ExtFOp>(loc, b.getF32Type(), found);
       };
-      value = b.create<arith::MulFOp>(loc, value, parameter(scale));
-      if (offset)
-        value = b.create<arith::AddFOp>(loc, value, parameter(offset));
+      value = b.create<arith::MulFOp>(loc, value, parameter(parts.scale));
+      if (parts.offset)
+        value = b.create<arith::AddFOp>(loc, value, parameter(parts.offset));
       return narrow(value, element);
     });
     ir::setQuantizedWeight(made.getDefiningOp(), layout);
@@ -143,14 +162,17 @@ private:
   /// The integer minus the lowest of its range, or the bits of the float, as
   /// i8.
   Value integer(Value column, Value depth) {
-    Value value = formula.integer.extract(b, loc, clamped(column, columns),
-                                          clamped(depth, depths));
-    if (formula.isSmallFloat())
+    column = clamped(column, columns);
+    depth = clamped(depth, depths);
+    Value value = formula.integer.extract(b, loc, column, depth);
+    for (const Assumption &assumption : formula.assumptions)
+      check(assumption.emit(b, loc, column, depth));
+    if (layout.floatType(b.getContext()))
       return b.create<arith::BitcastOp>(loc, b.getI8Type(), value);
     // A frozen argument may change after its range was seen, so initialize
     // checks it.
     if (rangeOfArgument(formula.integer.tensor))
-      check(value);
+      check(isInRange(value));
     if (value.getType() != b.getI8Type())
       value = b.create<arith::TruncIOp>(loc, b.getI8Type(), value);
     // The subtraction may wrap around; the unsigned result is right all the
@@ -160,9 +182,14 @@ private:
     return b.create<arith::SubIOp>(loc, value, low);
   }
 
-  /// Emits a check that the integer is in the range that the layout is made
-  /// for.
-  void check(Value value) {
+  void check(Value condition) {
+    b.create<ir::CheckOp>(
+        loc, condition,
+        b.getI32IntegerAttr(ANABRANCH_KERNEL_WEIGHT_OUT_OF_RANGE));
+  }
+
+  /// Whether an integer is in the range that the layout is made for.
+  Value isInRange(Value value) {
     auto compare = [&](arith::CmpIPredicate predicate, int64_t end) -> Value {
       Value number = b.create<arith::ConstantOp>(
           loc, b.getIntegerAttr(value.getType(), end));
@@ -174,16 +201,15 @@ private:
                           formula.range.low);
     Value below = compare(isUnsigned ? Predicate::ule : Predicate::sle,
                           formula.range.high);
-    b.create<ir::CheckOp>(
-        loc, b.create<arith::AndIOp>(loc, above, below),
-        b.getI32IntegerAttr(ANABRANCH_KERNEL_WEIGHT_OUT_OF_RANGE));
+    return b.create<arith::AndIOp>(loc, above, below);
   }
 
-  /// The integer of the weight minus the center, or the float, as f32.
-  Value unpack(Value packed, Value column, Value depth) {
+  /// The integer of the weight minus the center, or the float that it stands
+  /// for, as f32.
+  Value unpack(const Parts &parts, Value column, Value depth) {
     int64_t width = QuantizedWeight::panelColumns;
     Value byte = b.create<tensor::ExtractOp>(
-        loc, packed,
+        loc, parts.packed,
         ValueRange{quotient(column, width),
                    quotient(depth, layout.stepDepths()),
                    remainder(column, width), remainder(depth, 4)});
@@ -199,6 +225,10 @@ private:
       word = b.create<arith::ShRUIOp>(loc, word, shift);
       word = b.create<arith::AndIOp>(
           loc, word, b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(15)));
+    }
+    if (parts.table) {
+      Value at = b.create<arith::IndexCastUIOp>(loc, b.getIndexType(), word);
+      return b.create<tensor::ExtractOp>(loc, parts.table, at);
     }
     Value center = b.create<arith::ConstantOp>(
         loc, b.getI32IntegerAttr(static_cast<int32_t>(layout.center)));
@@ -298,16 +328,15 @@ private:
     auto layout = layoutOf(*formula, depths, why);
     if (!layout)
       return Value();
-    layout->left =
-        formula->isSmallFloat() ? QuantizedWeight::Left::Exact : left;
+    bool isInteger = layout->code == QuantizedWeight::Code::Integer;
+    layout->left = isInteger ? left : QuantizedWeight::Left::Exact;
     b.setInsertionPoint(op);
     WeightPacker packer(b, op.getLoc(), *formula, *layout, columns, depths);
-    Value integers = packer.integers();
-    Value scale = packer.parameters(formula->scale);
-    Value offset =
-        formula->offset ? packer.parameters(formula->offset) : Value();
-    return known =
-               packer.weight(type.getElementType(), integers, scale, offset);
+    WeightPacker::Parts parts{packer.integers(), packer.table(),
+                              packer.parameters(formula->scale), Value()};
+    if (formula->offset)
+      parts.offset = packer.parameters(formula->offset);
+    return known = packer.weight(type.getElementType(), parts);
   }
 
   /// Chooses the layout of the weight. A center that is no small integer moves
@@ -328,12 +357,10 @@ private:
     QuantizedWeight layout;
     layout.bits = count > 16 ? 8 : 4;
     layout.group = formula.group;
-    layout.code = QuantizedWeight::codeOf(
-        cast<RankedTensorType>(formula.integer.tensor.getType())
-            .getElementType());
+    layout.code = formula.code();
     if (!formula.scale)
       formula.scale = constantFormula(1);
-    if (formula.isSmallFloat()) {
+    if (layout.code != QuantizedWeight::Code::Integer) {
       moveCenter(formula, formula.center);
       return layout;
     }

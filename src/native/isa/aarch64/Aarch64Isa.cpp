@@ -163,5 +163,29 @@ Value Aarch64Isa::roundToBF16(OpBuilder &b, Location loc, Value first,
   return call(b, loc, "bfcvtn2", type, {low, second});
 }
 
+/// Looks up each of a word's four bytes in the 64 bytes of the table.
+Value Aarch64Isa::lookupIn(OpBuilder &b, Location loc, Value table,
+                           Value index) const {
+  if (lanesOf(index) != wordLanes)
+    return PortableIsa::lookupIn(b, loc, table, index);
+  constexpr int64_t registerBytes = 16;
+  auto splat = [&](int32_t number) -> Value {
+    auto type = cast<ShapedType>(index.getType());
+    return b.create<arith::ConstantOp>(
+        loc, cast<TypedAttr>(Attribute(DenseElementsAttr::get(type, number))));
+  };
+  Type byte = b.getI8Type();
+  SmallVector<Value> operands;
+  for (int64_t first = 0; first < 4 * wordLanes; first += wordLanes)
+    operands.push_back(bitcast(b, loc, registerBytes, byte,
+                               half(b, loc, table, first, wordLanes)));
+  // Byte 4 * index + i of the table for byte i of a word.
+  Value at = b.create<arith::MulIOp>(loc, index, splat(0x04040404));
+  at = b.create<arith::AddIOp>(loc, at, splat(0x03020100));
+  operands.push_back(bitcast(b, loc, registerBytes, byte, at));
+  Value found = call(b, loc, "tbl4.v16i8", operands.back().getType(), operands);
+  return bitcast(b, loc, wordLanes, b.getF32Type(), found);
+}
+
 } // namespace native
 } // namespace anabranch

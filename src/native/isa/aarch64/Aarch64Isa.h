@@ -29,6 +29,8 @@ public:
   bool hasByteDot(ByteSigns signs, int64_t lanes) const override;
   Value dotBytes(mlir::OpBuilder &b, mlir::Location loc, ByteSigns signs,
                  Value sum, Value first, Value second) const override;
+  Value lookupIn(mlir::OpBuilder &b, mlir::Location loc, Value table,
+                 Value index) const override;
   Value dotShorts(mlir::OpBuilder &b, mlir::Location loc, Value first,
                   Value second) const override;
   Value dotBF16(mlir::OpBuilder &b, mlir::Location loc, Value sum, Value first,

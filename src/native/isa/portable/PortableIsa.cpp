@@ -39,6 +39,22 @@ Value PortableIsa::dotShorts(OpBuilder &b, Location loc, Value first,
   return b.create<arith::AddIOp>(loc, even, odd);
 }
 
+/// One element after the other.
+Value PortableIsa::lookupIn(OpBuilder &b, Location loc, Value table,
+                            Value index) const {
+  int64_t lanes = cast<VectorType>(index.getType()).getNumElements();
+  auto type = VectorType::get({lanes}, b.getF32Type());
+  Value found =
+      b.create<arith::ConstantOp>(loc, cast<TypedAttr>(b.getZeroAttr(type)));
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    Value at = b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(lane));
+    Value position = b.create<LLVM::ExtractElementOp>(loc, index, at);
+    Value element = b.create<LLVM::ExtractElementOp>(loc, table, position);
+    found = b.create<LLVM::InsertElementOp>(loc, found, element, at);
+  }
+  return found;
+}
+
 // Nobody asks for these: the questions above say that they do not exist.
 
 Value PortableIsa::dotBytes(OpBuilder &, Location, ByteSigns, Value, Value,

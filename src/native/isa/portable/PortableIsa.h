@@ -46,6 +46,8 @@ public:
   Value scale(mlir::OpBuilder &b, mlir::Location loc, Value a,
               Value n) const override;
   bool hasLookup(mlir::Type) const override { return false; }
+  Value lookupIn(mlir::OpBuilder &b, mlir::Location loc, Value table,
+                 Value index) const override;
   Value lookup(mlir::OpBuilder &b, mlir::Location loc,
                mlir::DenseElementsAttr table, Value index) const override;
 };

@@ -195,5 +195,27 @@ Value X86Isa::lookup(OpBuilder &b, Location loc, DenseElementsAttr table,
   });
 }
 
+/// AVX2 looks each lane up in both halves of the table.
+Value X86Isa::lookupIn(OpBuilder &b, Location loc, Value table,
+                       Value index) const {
+  int64_t lanes = lanesOf(index);
+  if (features.avx512 && lanes == floatLanes)
+    return callX86(b, loc, "avx512.permvar.sf.512", table.getType(),
+                   {table, index});
+  if (lanes != halfOfFloats)
+    return PortableIsa::lookupIn(b, loc, table, index);
+  auto half = [&](int64_t first) -> Value {
+    Value part = b.create<vector::ExtractStridedSliceOp>(loc, table, first,
+                                                         halfOfFloats, 1);
+    return callX86(b, loc, "avx2.permps", part.getType(), {part, index});
+  };
+  auto middle = DenseElementsAttr::get(cast<ShapedType>(index.getType()),
+                                       static_cast<int32_t>(halfOfFloats));
+  Value isHigh =
+      b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::uge, index,
+                              constant(b, loc, cast<TypedAttr>(middle)));
+  return b.create<arith::SelectOp>(loc, isHigh, half(halfOfFloats), half(0));
+}
+
 } // namespace native
 } // namespace anabranch

@@ -50,6 +50,8 @@ public:
   bool hasLookup(mlir::Type type) const override;
   Value lookup(mlir::OpBuilder &b, mlir::Location loc,
                mlir::DenseElementsAttr table, Value index) const override;
+  Value lookupIn(mlir::OpBuilder &b, mlir::Location loc, Value table,
+                 Value index) const override;
 
 private:
   const X86Features features;

@@ -1,0 +1,184 @@
+"""Weights in the layouts of GPTQ, AWQ, NF4 and MX stay in their few bits, and results are
+as near to float64 as eager's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from quantized_weights import reads_few_bits, relative_error
+from torch import nn
+
+import anabranch
+
+N, K, GROUP = 80, 128, 64
+SHIFTS = torch.arange(0, 32, 4, dtype=torch.int32)
+FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+def _words(integers: torch.Tensor) -> torch.Tensor:
+    """Eight integers of 4 bits of the last dimension in a word."""
+    return (integers << SHIFTS).sum(-1).to(torch.int32)
+
+
+def _mix(low: int, high: int, *shape: int) -> torch.Tensor:
+    return torch.randint(low, high, shape, dtype=torch.int32)
+
+
+class Layout(nn.Module):
+    """x @ w, of a weight [k, n] that `dequantized` makes in a dtype."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ self.dequantized(torch.float32).to(x.dtype)
+
+    def exact(self, x: torch.Tensor) -> torch.Tensor:
+        return x.double() @ self.dequantized(torch.float64)
+
+
+class Gptq(Layout):
+    """Words of depths, zero points in words of columns, and the group of each depth."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("qweight", _words(_mix(0, 16, K // 8, N, 8)))
+        self.register_buffer("qzeros", _words(_mix(0, 16, K // GROUP, N // 8, 8)))
+        self.register_buffer("scales", torch.rand(K // GROUP, N) * 0.02 + 0.01)
+        self.register_buffer("g_idx", torch.arange(K, dtype=torch.int32) // GROUP)
+        self.register_buffer("shifts", SHIFTS.unsqueeze(0))
+
+    def dequantized(self, dtype: torch.dtype) -> torch.Tensor:
+        words = self.qweight.unsqueeze(1).expand(-1, 8, -1)
+        weight = ((words >> self.shifts.unsqueeze(-1)) & 15).reshape(K, N)
+        words = self.qzeros.unsqueeze(2).expand(-1, -1, 8)
+        zeros = ((words >> self.shifts.unsqueeze(0)) & 15).reshape(-1, N)
+        group = self.g_idx.long()
+        return self.scales.to(dtype)[group] * (weight - zeros[group])
+
+
+class Awq(Layout):
+    """Words of columns in an order of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("qweight", _words(_mix(0, 16, K, N // 8, 8)))
+        self.register_buffer("qzeros", _words(_mix(0, 16, K // GROUP, N // 8, 8)))
+        self.register_buffer("scales", torch.rand(K // GROUP, N) * 0.02 + 0.01)
+
+    def dequantized(self, dtype: torch.dtype) -> torch.Tensor:
+        shifts = torch.arange(0, 32, 4, dtype=torch.int32)
+        order = torch.tensor([0, 4, 1, 5, 2, 6, 3, 7])
+        weight, zeros = (
+            ((words[:, :, None] >> shifts)[:, :, order] & 15).reshape(-1, N)
+            for words in (self.qweight, self.qzeros)
+        )
+        scales = self.scales.to(dtype).repeat_interleave(GROUP, dim=0)
+        zeros = zeros.to(torch.int8).repeat_interleave(GROUP, dim=0)
+        return (weight.to(torch.int8) - zeros) * scales
+
+
+class Table(Layout):
+    """Positions in a table of 16 numbers, pairs in a byte, a scale for each block of the
+    flat weight [n, k]."""
+
+    def __init__(self, block: int) -> None:
+        super().__init__()
+        self.block = block
+        pairs = torch.randint(0, 256, (N * K // 2,), dtype=torch.uint8)
+        self.register_buffer("pairs", pairs)
+        self.register_buffer("scale", torch.rand(N * K // block) + 0.5)
+        self.register_buffer("table", torch.randn(16).sort().values)
+
+    def dequantized(self, dtype: torch.dtype) -> torch.Tensor:
+        index = torch.stack([self.pairs >> 4, self.pairs & 15], -1).flatten().int()
+        numbers = self.table.to(dtype)[index].view(-1, self.block)
+        return (numbers * self.scale.to(dtype).unsqueeze(-1)).view(N, K).t()
+
+
+class Mxfp4(Layout):
+    """Pairs of e2m1 in a byte, and powers of two for each 32 depths."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        pairs = torch.randint(0, 256, (N, K // 2), dtype=torch.uint8)
+        self.register_buffer("pairs", pairs)
+        scale = torch.randint(120, 130, (N, K // 32), dtype=torch.uint8)
+        self.register_buffer("scale", scale)
+        self.register_buffer("table", torch.cat([FP4, -FP4]))
+
+    def dequantized(self, dtype: torch.dtype) -> torch.Tensor:
+        index = torch.stack([self.pairs & 15, self.pairs >> 4], -1).view(N, K).long()
+        numbers = self.table.to(dtype)[index].view(N, K // 32, 32)
+        exponent = self.scale.to(torch.int32) - 127
+        return torch.ldexp(numbers, exponent.unsqueeze(-1)).view(N, K).t()
+
+
+class Mxfp8(Layout):
+    """Floats of eight bits, and bytes that are exponents of each 32 depths."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.randn(N, K).to(torch.float8_e4m3fn))
+        scale = torch.randint(120, 130, (N, K // 32), dtype=torch.uint8)
+        self.register_buffer("scale", scale)
+
+    def dequantized(self, dtype: torch.dtype) -> torch.Tensor:
+        scale = (self.scale.to(torch.int32) << 23).view(torch.float32).to(dtype)
+        groups = self.weight.to(dtype).view(N, -1, 32) * scale.unsqueeze(-1)
+        return groups.view(N, K).t()
+
+
+LAYOUTS = {
+    "gptq": Gptq,
+    "awq": Awq,
+    "nf4": lambda: Table(64),
+    "one scale": lambda: Table(N * K),
+    "mxfp4": Mxfp4,
+    "mxfp8": Mxfp8,
+}
+
+
+@pytest.mark.parametrize("rows", [1, 33])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_weight_stays_in_its_few_bits(layout, dtype, rows, tmp_path) -> None:
+    module, x = LAYOUTS[layout]().eval(), torch.randn(rows, K).to(dtype)
+    config = anabranch.Config(freeze=True, dump=str(tmp_path))
+    with torch.no_grad():
+        found = anabranch.compile(module, config=config, dynamic=False)(x)
+        eager, expected = module(x), module.exact(x)
+    assert found.dtype == eager.dtype
+    allowed = 1.5 * relative_error(eager, expected) + 1e-6
+    assert relative_error(found, expected) <= allowed
+    assert anabranch.counters.fallback_calls == 0
+    assert reads_few_bits(tmp_path)
+
+
+def test_groups_that_change() -> None:
+    """The layout relies on the groups that the list had when it was compiled."""
+    module, x = Gptq().eval(), torch.randn(2, K)
+    compiled = anabranch.compile(module, config=anabranch.Config(freeze=True))
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-4)
+        module.g_idx.copy_(module.g_idx.flip(0))
+        torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-4)
+
+
+def test_depths_in_another_order_keep_their_scales() -> None:
+    """Groups that are no runs of depths have no layout of few bits; values are right."""
+    module, x = Gptq().eval(), torch.randn(3, K)
+    module.g_idx.copy_(module.g_idx[torch.randperm(K)])
+    with torch.no_grad():
+        found = anabranch.compile(module, config=anabranch.Config(freeze=True))(x)
+        torch.testing.assert_close(found, module(x), rtol=1e-4, atol=1e-4)
+
+
+def test_a_position_beyond_the_table_is_an_error() -> None:
+    """A table of ten numbers does not hold all integers of four bits."""
+    module, x = Table(64).eval(), torch.randn(2, K)
+    module.table = module.table[:10].clone()
+    module.pairs.fill_(0x99)
+    compiled = anabranch.compile(module, config=anabranch.Config(freeze=True))
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-4)
+        module.pairs.fill_(0xAA)
+        with pytest.raises(IndexError, match="index"):
+            compiled(x)
