@@ -139,7 +139,12 @@ class GraphReader:
     ) -> Description:
         """Describes a subgraph, for `Regions`."""
         return GraphReader(
-            body, name, sources, standalone=True, within=self.regions
+            body,
+            name,
+            sources,
+            self.order.of_region(),
+            standalone=True,
+            within=self.regions,
         ).read()
 
     # Inputs

@@ -54,6 +54,10 @@ class Order:
         marked = config.streams != "off" and not config.single_stream
         return cls(marked, config.single_stream, config.super_kernels != "off")
 
+    def of_region(self) -> Order:
+        """The order for a region of this graph: the same marks count."""
+        return Order(self.marked, self.single, self.supers)
+
     def annotations(self, node: torch.fx.Node) -> dict[str, Any]:
         """The annotations of a node that the description keeps for the compiler."""
         found = dict(node.meta.get("custom") or {})
