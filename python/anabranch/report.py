@@ -142,8 +142,10 @@ def explain_report(report: dict[str, Any]) -> None:
         say(f"{name}: {entry['op']} runs through PyTorch{where}{reason}")
     for entry in report.get("super_kernels", []):
         where = f" at {entry['location']}" if entry.get("location") else ""
+        sizes = " of sizes that calls bind" if entry.get("symbolic") else ""
         say(
-            f"{name}: super kernel {entry['name']}: {entry['launches']} launches{where}"
+            f"{name}: super kernel {entry['name']}: {entry['launches']} launches"
+            f"{sizes}{where}"
         )
     for remark in report.get("explain", []):
         say(f"{name}: {remark}")

@@ -55,13 +55,9 @@ LogicalResult BufferOp::verify() {
 LogicalResult SuperOp::verify() {
   if (getName().empty() || getStreams() < 1)
     return emitOpError("must have a name and a stream");
-  for (Operation &member : getBody().front()) {
-    auto launch = dyn_cast<LaunchOp>(member);
-    if (!launch)
+  for (Operation &member : getBody().front())
+    if (!isa<LaunchOp>(member))
       return member.emitOpError("is no member of a super kernel");
-    if (!llvm::all_of(launch.getSizes(), llvm::IsaPred<IntegerAttr>))
-      return launch.emitOpError("of symbolic sizes is in a super kernel");
-  }
   auto members = static_cast<int64_t>(llvm::range_size(getBody().front()));
   if (getOrders())
     for (auto order : getOrdersAttr().getAsRange<OrderAttr>())

@@ -68,10 +68,15 @@ void Report::addProgram(ModuleOp module) {
 void Report::addSupers(ir::ProgramOp program) {
   program.walk([&](ir::SuperOp super) {
     Block &members = super.getBody().front();
+    bool isSymbolic =
+        llvm::any_of(super.getOps<ir::LaunchOp>(), [](auto member) {
+          return !llvm::all_of(member.getSizes(), llvm::IsaPred<IntegerAttr>);
+        });
     supers.push_back(json::Object{
         {"name", super.getName()},
         {"launches", static_cast<int64_t>(members.getOperations().size())},
         {"streams", static_cast<int64_t>(super.getStreams())},
+        {"symbolic", isSymbolic},
         {"location", ir::describeLocation(super.getLoc())}});
   });
   auto list = program->getAttrOfType<ArrayAttr>("anabranch.breaks");

@@ -239,3 +239,23 @@ anabranch.program "kernels" slots 0 {
     anabranch.launch @alone reads(%b) writes(%c) sizes []
   }
 }
+
+// -----
+
+// Launches of symbolic sizes are members as any other: calls bind the sizes.
+// CHECK-LABEL: anabranch.program "symbolic"
+// CHECK: anabranch.super "p_0" streams 1 {
+// CHECK-NEXT: anabranch.launch @a
+// CHECK-NEXT: anabranch.launch @b
+// CHECK-NEXT: }
+#p = loc(fused<#anabranch.super<"p", 0, "abort">>["m.py":5:0])
+anabranch.program "symbolic" slots 1 {
+  anabranch.input "in" "f32" [#anabranch.slot<0>] {defines = array<i64: 0>}
+  %in = anabranch.buffer "input" of 0 memory 0 "f32" [#anabranch.slot<0>] bytes 16 : i64
+  %a = anabranch.buffer "arena" memory 1 "f32" [#anabranch.slot<0>] bytes 16 : i64
+  %b = anabranch.buffer "arena" memory 2 "f32" [#anabranch.slot<0>] bytes 16 : i64
+  anabranch.stream "main" {
+    anabranch.launch @a reads(%in) writes(%a) sizes [#anabranch.slot<0>] loc(#p)
+    anabranch.launch @b reads(%a) writes(%b) sizes [#anabranch.slot<0>] loc(#p)
+  }
+}

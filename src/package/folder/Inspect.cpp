@@ -176,7 +176,12 @@ private:
   }
 
   void printSuper(const SuperT &super) {
-    out << "super '" << super.name << "', streams " << super.streams;
+    bool isSymbolic = false;
+    for (const auto &launch : super.launches)
+      for (const Size &size : launch->sizes)
+        isSymbolic |= size.slot() >= 0;
+    out << "super '" << super.name << "', streams " << super.streams
+        << (isSymbolic ? ", of sizes that calls bind" : "");
   }
 
   void printMembers(const SuperT &super) {

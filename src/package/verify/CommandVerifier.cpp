@@ -87,16 +87,6 @@ void CommandVerifier::checkWork(const LaunchT &launch,
                 "has a kernel whose work depends on a size that is not there");
 }
 
-/// Members of super kernels need static sizes, since the dependences of tiles
-/// are found at load.
-void CommandVerifier::checkFixed(int number, const std::string &where) {
-  const BufferT &buffer = *program.buffers[number];
-  require(staticExtent(buffer) &&
-              (!buffer.offset || isStatic(*buffer.offset)) &&
-              (!buffer.bytes || isStatic(*buffer.bytes)),
-          where, "has a buffer whose size is not known");
-}
-
 void CommandVerifier::checkSuper(const SuperT &super,
                                  const std::string &where) {
   require(!initializing, where, "is a super kernel before any call");
@@ -115,10 +105,6 @@ void CommandVerifier::checkSuper(const SuperT &super,
     checkLaunch(launch, member);
     require(location == -1 || within(location, program.locations), member,
             "has a location that is not there");
-    for (const Size &size : launch.sizes)
-      require(isStatic(size), member, "has a size that is not known");
-    for (size_t b = 0; b < launch.buffers.size() && !failed(); ++b)
-      checkFixed(launch.buffers[b], member);
   }
   for (const std::unique_ptr<OrderT> &order : super.orders)
     checkMembers(*order, super.launches.size(), where);

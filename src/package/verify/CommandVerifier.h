@@ -71,7 +71,6 @@ private:
   void checkSuper(const SuperT &super, const std::string &where);
   void checkMembers(const OrderT &order, size_t launches,
                     const std::string &where);
-  void checkFixed(int buffer, const std::string &where);
   void checkCall(const CallT &call, const std::string &where);
   void checkTensor(const ArgumentT &argument, const std::string &where);
   void checkView(const ViewT &view, const BufferT &buffer,

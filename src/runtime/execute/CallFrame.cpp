@@ -25,7 +25,7 @@ static std::vector<ExecutionMode> modesOf(const Commands &commands) {
 }
 
 CallFrame::CallFrame(const Plan &plan, const Commands &commands,
-                     const SuperKernels &superKernelTasks)
+                     const SuperKernels &supers)
     : plan(plan), commands(commands), slots(static_cast<size_t>(plan.slots), 0),
       inputs(plan.inputs.size()), outputs(plan.outputs.size()),
       alignedInputs(plan, commands), launches(plan, commands),
@@ -33,8 +33,10 @@ CallFrame::CallFrame(const Plan &plan, const Commands &commands,
       streams(new StreamState[commands.streams.size()]),
       events(new EventState[static_cast<size_t>(commands.events)]),
       scratch(*plan.device), views(static_cast<size_t>(plan.viewNumbers)) {
-  for (const auto &tasks : superKernelTasks)
-    superKernels.push_back(std::make_unique<SuperKernelRun>(*tasks));
+  for (const auto &super : supers) {
+    superKernels.push_back(std::make_unique<SuperKernelRun>());
+    taskGraphs.push_back(super.get());
+  }
 }
 
 ModeTuner &CallFrame::tunerFor(int threads) {
@@ -50,7 +52,7 @@ ModeTuner &CallFrame::tunerFor(int threads) {
 }
 
 Status CallFrame::resize() {
-  sized = false;
+  sized = superKernelsAreBound = false;
   tuned.clear();
   if (Status s = checkSizes(); !s.ok())
     return s;
@@ -183,6 +185,21 @@ Status CallFrame::checkDynamicRanges(int64_t arenaBytes) {
     if (ranges[i].first < ranges[i - 1].second)
       return Status(StatusCode::Internal,
                     "parts of the arena overlap for these sizes");
+  return {};
+}
+
+Status CallFrame::bindSuperKernels() {
+  if (superKernelsAreBound)
+    return {};
+  bool areBound = true;
+  for (size_t i = 0; i < superKernels.size(); ++i) {
+    auto tasks = taskGraphs[i]->find(slots);
+    if (!tasks)
+      return tasks.takeStatus();
+    superKernels[i]->bind(std::move(*tasks));
+    areBound = areBound && superKernels[i]->isBound();
+  }
+  superKernelsAreBound = areBound;
   return {};
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/plan/BoundLaunches.h"
 #include "runtime/plan/BufferViews.h"
 #include "runtime/superkernel/SuperKernelRun.h"
+#include "runtime/superkernel/TaskGraphCache.h"
 #include "runtime/workers/CallsInFlight.h"
 
 #include <memory>
@@ -29,7 +30,7 @@ using ArenaPool = ObjectPool<DeviceBuffer>;
 class CallFrame final : public BufferViews {
 public:
   CallFrame(const Plan &plan, const Commands &commands,
-            const SuperKernels &superKernelTasks);
+            const SuperKernels &supers);
 
   /// Recomputes everything that depends on `slots`, and makes the arena large
   /// enough. Call it after the slots changed. `sized` says whether it
@@ -43,6 +44,9 @@ public:
       return {};
     return placeAnew();
   }
+
+  /// Gives each super kernel the tasks for this call's sizes.
+  Status bindSuperKernels();
 
   /// Writes the caller's pointers into the operands.
   void bindCaller();
@@ -95,6 +99,10 @@ public:
   std::vector<std::unique_ptr<SuperKernelRun>> superKernels;
 
 private:
+  std::vector<const TaskGraphCache *> taskGraphs; ///< by super kernel
+  /// Whether each super kernel has the tasks for `slots`.
+  bool superKernelsAreBound = false;
+
   Status checkSizes() const;
   Status sizeArena();
   Status placeAnew();

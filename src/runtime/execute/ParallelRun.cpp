@@ -16,7 +16,7 @@ constexpr double worthWaking = 1000 * machine::UsualCore::wakeMicroseconds;
 
 } // namespace
 
-void ParallelRun::reset() {
+Status ParallelRun::reset() {
   for (size_t s = 0; s < commands.streams.size(); ++s) {
     frame.streams[s].cursor = 0;
     frame.streams[s].unfinished.store(0, std::memory_order_relaxed);
@@ -26,16 +26,22 @@ void ParallelRun::reset() {
   for (int e = 0; e < commands.events; ++e)
     frame.events[e].word.store(0, std::memory_order_relaxed);
   if (mode == ExecutionMode::MemberByMember)
-    return;
+    return {};
+  if (Status s = frame.bindSuperKernels(); !s.ok())
+    return s;
   for (const auto &super : frame.superKernels) {
+    if (!super->isBound())
+      continue;
     super->chooseSchedule(threads);
     if (super->isWorthSharing())
       super->begin();
   }
+  return {};
 }
 
 Status ParallelRun::run() {
-  reset();
+  if (Status s = reset(); !s.ok())
+    return s;
   {
     TeamLease lease(mayBorrow() ? threads : 0);
     team = lease.get();
@@ -223,9 +229,9 @@ void ParallelRun::advance(int stream, Worker worker) {
 /// participants run the super kernel, and the last of them advances the stream.
 bool ParallelRun::advanceSuper(int stream, const Command &command,
                                Worker worker) {
-  if (mode == ExecutionMode::MemberByMember)
-    return true;
   const SuperKernelRun &super = *frame.superKernels[command.index];
+  if (mode == ExecutionMode::MemberByMember || !super.isBound())
+    return true;
   if (super.isWorthSharing()) {
     int wanted = super.saved() > worthWaking ? helpers : 0;
     publish(stream, ClaimWord::super, wanted, worker);

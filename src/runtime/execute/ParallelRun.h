@@ -47,7 +47,7 @@ private:
     int64_t first, count, units;
   };
 
-  void reset();
+  Status reset();
   void runInRegions();
   void runWithPool();
   void notify(int wanted);

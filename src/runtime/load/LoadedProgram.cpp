@@ -10,7 +10,6 @@
 #include "runtime/execute/NamedEvents.h"
 #include "runtime/load/InitializeBatches.h"
 #include "runtime/plan/BuildPlan.h"
-#include "runtime/superkernel/BuildTaskGraph.h"
 
 namespace anabranch::runtime {
 namespace {
@@ -77,11 +76,10 @@ Status LoadedProgram::load(const package::ProgramT &program,
       !s.ok())
     return s;
   for (const SuperKernel &super : plan.main.supers) {
-    Expected<TaskGraph> graph = buildTaskGraph(plan, plan.main, super);
-    if (!graph)
-      return graph.takeStatus();
-    superKernels.push_back(
-        std::make_unique<const ScheduledTasks>(std::move(*graph)));
+    auto tasks = std::make_unique<TaskGraphCache>(plan, plan.main, super);
+    if (Status s = tasks->load(); !s.ok())
+      return s;
+    superKernels.push_back(std::move(tasks));
   }
   plan.persistent = owner->persistent;
   watched = std::make_unique<WatchedInputs>(plan);
@@ -152,6 +150,8 @@ size_t LoadedProgram::cachedBytes() const {
 
 void LoadedProgram::trim() const {
   frames.trim();
+  for (const auto &tasks : superKernels)
+    tasks->trim();
   for (const auto &region : regions)
     region->trim();
 }

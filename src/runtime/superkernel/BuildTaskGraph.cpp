@@ -41,8 +41,8 @@ StridedRegion hullOf(const std::vector<StridedRegion> &regions) {
 class GraphBuilder {
 public:
   GraphBuilder(const Plan &plan, const Commands &commands,
-               const SuperKernel &super)
-      : plan(plan), commands(commands), super(super) {}
+               const SuperKernel &super, const std::vector<int64_t> &slots)
+      : plan(plan), commands(commands), super(super), slots(slots) {}
 
   Expected<TaskGraph> build();
 
@@ -65,10 +65,13 @@ private:
   int bufferOf(const LaunchPlan &launch, int operand) const {
     return commands.operands[launch.firstOperand + operand];
   }
+  int64_t valueOf(const Size &size) const {
+    return runtime::valueOf(size, slots.data());
+  }
   /// The offset of a buffer in its memory. Constants cannot conflict.
   int64_t baseOf(int buffer) const {
     const BufferPlan &b = plan.buffers[buffer];
-    return b.kind == BufferKind::Arena ? b.offset.value() : 0;
+    return b.kind == BufferKind::Arena ? valueOf(b.offset) : 0;
   }
   bool isConstant(int buffer) const {
     BufferKind kind = plan.buffers[buffer].kind;
@@ -78,6 +81,7 @@ private:
   const Plan &plan;
   const Commands &commands;
   const SuperKernel &super;
+  const std::vector<int64_t> &slots;
   TaskAccesses accesses;
   TaskGraph graph;
   std::map<std::pair<BufferKind, int>, int> memories;
@@ -97,10 +101,16 @@ int GraphBuilder::memoryOf(int buffer) {
 int64_t GraphBuilder::extentOf(int buffer) const {
   const BufferPlan &b = plan.buffers[buffer];
   if (b.kind == BufferKind::Arena)
-    return b.bytes.value();
-  std::optional<package::Extent> extent = package::staticExtent(
-      static_cast<package::DType>(b.dtype), b.shape, b.strides);
-  return extent ? extent->end : 0;
+    return valueOf(b.bytes);
+  std::vector<int64_t> shape, strides;
+  for (const Size &size : b.shape)
+    shape.push_back(valueOf(size));
+  for (const Size &stride : b.strides)
+    strides.push_back(valueOf(stride));
+  return package::extentOf(shape.data(),
+                           strides.empty() ? nullptr : strides.data(),
+                           shape.size(), itemSize(b.dtype))
+      .end;
 }
 
 /// The time of all tiles of a member on a usual core, in nanoseconds: from its
@@ -108,9 +118,9 @@ int64_t GraphBuilder::extentOf(int buffer) const {
 double GraphBuilder::timeOf(int member) const {
   const trace::Label &label = plan.info->labels[super.firstLabel + member];
   if (label.work)
-    return std::max(trace::valueOf(label.work->flops, {}) / UsualCore::gflops,
-                    trace::valueOf(label.work->bytes, {}) /
-                        UsualCore::memoryGBs);
+    return std::max(
+        trace::valueOf(label.work->flops, slots) / UsualCore::gflops,
+        trace::valueOf(label.work->bytes, slots) / UsualCore::memoryGBs);
   const LaunchPlan &launch = launchOf(member);
   double bytes = 0;
   for (int i = 0; i < launch.operandCount; ++i)
@@ -207,7 +217,7 @@ Status GraphBuilder::addLaunch(int member) {
   const LaunchPlan &launch = launchOf(member);
   sizes.clear();
   for (int i = 0; i < launch.sizeCount; ++i)
-    sizes.push_back(commands.sizes[launch.firstSize + i].value());
+    sizes.push_back(valueOf(commands.sizes[launch.firstSize + i]));
   anabranch_kernel_plan grid{0, 0};
   launch.kernel.grid(sizes.data(), &grid);
   if (grid.tiles < 0 || grid.tiles >> 32)
@@ -247,8 +257,9 @@ Expected<TaskGraph> GraphBuilder::build() {
 } // namespace
 
 Expected<TaskGraph> buildTaskGraph(const Plan &plan, const Commands &commands,
-                                   const SuperKernel &super) {
-  return GraphBuilder(plan, commands, super).build();
+                                   const SuperKernel &super,
+                                   const std::vector<int64_t> &slots) {
+  return GraphBuilder(plan, commands, super, slots).build();
 }
 
 } // namespace anabranch::runtime

@@ -9,11 +9,12 @@
 
 namespace anabranch::runtime {
 
-/// Builds the tasks and dependences of one super kernel, and verifies that the
-/// dependences suffice. The plan must have its buffers. An error if a kernel's
-/// grid makes no sense.
+/// Builds the tasks and dependences of one super kernel for a size table, and
+/// verifies that the dependences suffice. The plan must have its buffers. An
+/// error if a kernel's grid makes no sense.
 Expected<TaskGraph> buildTaskGraph(const Plan &plan, const Commands &commands,
-                                   const SuperKernel &super);
+                                   const SuperKernel &super,
+                                   const std::vector<int64_t> &slots);
 
 } // namespace anabranch::runtime
 

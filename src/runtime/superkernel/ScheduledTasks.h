@@ -8,7 +8,6 @@
 
 #include <array>
 #include <atomic>
-#include <memory>
 
 namespace anabranch::runtime {
 
@@ -30,9 +29,6 @@ private:
   static constexpr int most = 64; ///< more workers share these queues
   mutable std::array<std::atomic<const WorkerSchedule *>, most> schedules{};
 };
-
-/// The super kernels of a plan, in order.
-using SuperKernels = std::vector<std::unique_ptr<const ScheduledTasks>>;
 
 } // namespace anabranch::runtime
 

@@ -5,12 +5,29 @@
 
 namespace anabranch::runtime {
 
-SuperKernelRun::SuperKernelRun(const ScheduledTasks &tasks)
-    : tasks(tasks), graph(tasks.graph),
-      counters(new Line[graph.counters.size() / countersOfLine + 1]) {}
+void SuperKernelRun::bind(std::shared_ptr<const ScheduledTasks> bound) {
+  if (tasks == bound)
+    return;
+  tasks = std::move(bound);
+  schedule = nullptr;
+  if (!tasks)
+    return;
+  size_t wanted = graph().counters.size() / countersOfLine + 1;
+  if (lineCount < wanted) {
+    counters.reset(new Line[wanted]);
+    lineCount = wanted;
+  }
+  clearCounters();
+}
+
+void SuperKernelRun::clearCounters() {
+  for (size_t c = 0; c < graph().counters.size(); ++c)
+    counterAt(static_cast<int>(c)).store(0, std::memory_order_relaxed);
+  round = 0;
+}
 
 void SuperKernelRun::chooseSchedule(int workers) {
-  schedule = &tasks.scheduleFor(workers);
+  schedule = &tasks->scheduleFor(workers);
   if (cursorCount < schedule->workers()) {
     cursors.reset(new Cursor[schedule->workers()]);
     cursorCount = schedule->workers();
@@ -19,11 +36,8 @@ void SuperKernelRun::chooseSchedule(int workers) {
 
 void SuperKernelRun::begin() {
   // The last call ended in the middle, with an error.
-  if (unfinished.load(std::memory_order_relaxed) != 0) {
-    for (size_t c = 0; c < graph.counters.size(); ++c)
-      counterAt(static_cast<int>(c)).store(0, std::memory_order_relaxed);
-    round = 0;
-  }
+  if (unfinished.load(std::memory_order_relaxed) != 0)
+    clearCounters();
   ++round;
   for (int q = 0; q < schedule->workers(); ++q)
     cursors[q].taken.store(0, std::memory_order_relaxed);
@@ -66,7 +80,7 @@ int SuperKernelRun::takeFrom(int queue) {
   uint32_t at = cursor.load(std::memory_order_relaxed);
   while (at < length(queue)) {
     int task = taskAt(queue, at);
-    if (!isReady(graph.tasks[task]))
+    if (!isReady(graph().tasks[task]))
       break;
     if (cursor.compare_exchange_weak(at, at + 1, std::memory_order_relaxed))
       return task;
@@ -100,7 +114,7 @@ bool SuperKernelRun::isTaken() const {
 
 bool SuperKernelRun::isFrontReady(int queue) const {
   uint32_t at = cursors[queue].taken.load(std::memory_order_relaxed);
-  return at < length(queue) && isReady(graph.tasks[taskAt(queue, at)]);
+  return at < length(queue) && isReady(graph().tasks[taskAt(queue, at)]);
 }
 
 bool SuperKernelRun::isAnyReady() const {

@@ -19,7 +19,10 @@ namespace anabranch::runtime {
 /// The state of one super kernel in a call's frame.
 class SuperKernelRun {
 public:
-  explicit SuperKernelRun(const ScheduledTasks &tasks);
+  /// Takes the tasks that calls run from now on. Null: calls run the members
+  /// as launches.
+  void bind(std::shared_ptr<const ScheduledTasks> tasks);
+  bool isBound() const { return tasks != nullptr; }
 
   /// Chooses the schedule for this many workers. The first call with a number
   /// allocates memory.
@@ -29,11 +32,11 @@ public:
 
   /// Whether several workers would be done sooner than one.
   bool isWorthSharing() const {
-    return schedule->time < worthwhile * graph.serialTime;
+    return schedule->time < worthwhile * graph().serialTime;
   }
   /// The nanoseconds that several workers save.
-  double saved() const { return graph.serialTime - schedule->time; }
-  int taskCount() const { return static_cast<int>(graph.tasks.size()); }
+  double saved() const { return graph().serialTime - schedule->time; }
+  int taskCount() const { return static_cast<int>(graph().tasks.size()); }
 
   /// Takes a free worker slot for this thread. If no slot is free, returns the
   /// number of slots: such a worker has no queue of its own and runs tasks of
@@ -45,15 +48,15 @@ public:
   /// from the slot's own queue, which resets `steals`; else from a queue whose
   /// slot is free; else, if the caller `steals`, from any queue.
   int take(int slot, bool &steals);
-  const Task &operator[](int task) const { return graph.tasks[task]; }
+  const Task &operator[](int task) const { return graph().tasks[task]; }
   /// Signals the counters of a task that is done. A worker that is about to
   /// leave counts itself idle and then reads counters; this one writes counters
   /// and then reads `idle`. All four are sequentially consistent, so that one
   /// of the two sees the other.
   void signal(int task) {
-    const Task &t = graph.tasks[task];
+    const Task &t = graph().tasks[task];
     for (int s = 0; s < t.signals; ++s)
-      counterAt(graph.signals[t.firstSignal + s])
+      counterAt(graph().signals[t.firstSignal + s])
           .fetch_add(1, std::memory_order_seq_cst);
   }
   /// Counts tasks as done. True for the last of all, once.
@@ -70,7 +73,7 @@ public:
   /// without a queue.
   int next(int slot) const;
   const ConstantRead &constantOf(int task) const {
-    return graph.constants[task];
+    return graph().constants[task];
   }
 
   /// Workers that left because no task was ready.
@@ -91,7 +94,7 @@ private:
 
   bool isReady(const Task &task) const {
     for (int d = 0; d < task.dependences; ++d) {
-      const Dependence &on = graph.dependences[task.firstDependence + d];
+      const Dependence &on = graph().dependences[task.firstDependence + d];
       uint32_t wanted = round * static_cast<uint32_t>(on.signals);
       uint32_t now = counterAt(on.counter).load(std::memory_order_seq_cst);
       if (static_cast<int32_t>(now - wanted) < 0)
@@ -109,10 +112,13 @@ private:
     return schedule->tasks[schedule->first[queue] + static_cast<int>(place)];
   }
 
-  const ScheduledTasks &tasks;
-  const TaskGraph &graph;
+  const TaskGraph &graph() const { return tasks->graph; }
+  void clearCounters();
+
+  std::shared_ptr<const ScheduledTasks> tasks;
   const WorkerSchedule *schedule = nullptr;
   std::unique_ptr<Line[]> counters;
+  size_t lineCount = 0;
   std::unique_ptr<Cursor[]> cursors; ///< by queue
   int cursorCount = 0;
   /// Calls since the counters were zero. A counter is complete at `round *

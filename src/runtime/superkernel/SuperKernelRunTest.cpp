@@ -29,13 +29,18 @@ struct TiledLaunch {
   std::vector<int> reads;     ///< tensors
   int writes = 0;
   bool blind = false;
+  bool fills = false; ///< a tensor, before any other launch uses it
 };
 
+constexpr int64_t tileCounts[] = {1, 2, 4, 8, 16, 3, 7, 0};
+
 /// Launches over tensors of one arena, some of which overlap by half, in super
-/// kernels of random length.
+/// kernels of random length. If it is symbolic, calls say how many tiles each
+/// launch has.
 class TiledProgram {
 public:
-  TiledProgram(unsigned seed, int launches) : random(seed) {
+  TiledProgram(unsigned seed, int launches, bool symbolic = false)
+      : symbolic(symbolic), random(seed) {
     int count = 3 + below(4);
     // Neighbours share half of their bytes in some programs.
     int64_t step = below(3) ? tensorBytes : tensorBytes / 2;
@@ -61,6 +66,21 @@ public:
       m.copy(buffers[t], m.output({fixed(words)}));
   }
 
+  /// Gives launches other numbers of tiles, also none.
+  void bind(unsigned seed) {
+    std::mt19937 random(seed);
+    for (TiledLaunch &l : launches)
+      l.sizes[TILED_TILES] = tileCounts[random() % (l.fills ? 7 : 8)];
+  }
+
+  std::vector<int64_t> counts() const {
+    std::vector<int64_t> counts;
+    for (const TiledLaunch &l : launches)
+      counts.push_back(l.sizes[TILED_TILES]);
+    return counts;
+  }
+
+  const bool symbolic;
   ProgramMaker m;
   std::vector<TiledLaunch> launches;
   /// Pairs of launches, the first of which must end before the second begins.
@@ -89,6 +109,7 @@ private:
 
   void fill(int tensor) {
     TiledLaunch l;
+    l.fills = true;
     l.reads = {-1};
     l.writes = tensor;
     l.sizes = {8, 0, 1, PART_ROWS, PART_ROWS};
@@ -96,11 +117,10 @@ private:
   }
 
   void add() {
-    static const int64_t counts[] = {1, 2, 4, 8, 16, 3, 7};
     TiledLaunch l;
     l.blind = below(8) == 0;
     l.writes = below(static_cast<int>(buffers.size()));
-    l.sizes = {counts[below(7)], 0, 0, below(2)};
+    l.sizes = {tileCounts[below(7)], 0, 0, below(2)};
     for (int i = below(4); i > 0; --i) {
       int tensor = below(static_cast<int>(buffers.size()));
       int64_t distance = offsets[tensor] - offsets[l.writes];
@@ -139,6 +159,11 @@ private:
     launch.buffers.push_back(buffers[l.writes]);
     for (int64_t size : l.sizes)
       launch.sizes.push_back(fixed(size));
+    if (symbolic) {
+      launch.sizes[TILED_TILES] = slot(m.p.slots);
+      m.scalar("tiles" + std::to_string(m.p.slots), m.p.slots);
+      ++m.p.slots;
+    }
     m.push(std::move(launch), 0).location = m.location(name);
     m.work(name, 1e5, {TILED_TILES}); // no tile is too small to be a task
     launches.push_back(l);
@@ -172,12 +197,19 @@ public:
     log.assign(static_cast<size_t>(logWords), 0);
     *reinterpret_cast<stamp_header *>(log.data()) = {1, stalls, fails};
     const int64_t shape[] = {words}, logShape[] = {logWords};
-    InputValue inputs[2];
+    std::vector<InputValue> inputs(2);
     inputs[0].tensor = {x.data(), shape, nullptr, 1, anabranch::DType::F32};
     inputs[1].tensor = {log.data(), logShape, nullptr, 1,
                         anabranch::DType::I64};
+    for (const TiledLaunch &l : program.launches)
+      if (program.symbolic) {
+        inputs.emplace_back();
+        inputs.back().kind = InputValue::Kind::Scalar;
+        inputs.back().scalar = l.sizes[TILED_TILES];
+      }
     outputs.assign(executable.outputs().size(), {});
-    return executable.run(inputs, 2, outputs.data(), outputs.size(), memory);
+    return executable.run(inputs.data(), inputs.size(), outputs.data(),
+                          outputs.size(), memory);
   }
 
   std::string wrong() const {
@@ -328,6 +360,56 @@ TEST_F(SuperRuns, OrderEveryTwoTilesThatShareBytes) {
   }
   if (!underThreadSanitizer)
     EXPECT_GT(overtakes, 1000) << "tiles never ran ahead of a whole launch";
+}
+
+/// Sizes that come and go have tasks of their own each. Those of the first call
+/// are launches.
+TEST_F(SuperRuns, OrderTilesForWhateverSizesCallsBind) {
+  runtime::setExecutionMode(ExecutionMode::Shared);
+  int64_t programs = fromEnvironment("ANABRANCH_RANDOM_SUPERS", 60) / 10;
+  int64_t overtakes = 0;
+  for (unsigned seed = 0; seed < programs; ++seed) {
+    TiledProgram program(seed, 2 + static_cast<int>(seed % 20),
+                         /*symbolic=*/true);
+    auto executable = open(program);
+    ASSERT_TRUE(executable) << "seed " << seed;
+    std::set<std::vector<int64_t>> known;
+    for (unsigned step = 0; step < 24; ++step) {
+      setDefaultThreads(2 + static_cast<int>(step % 3));
+      program.bind(seed * 100 + step * step / 3 % 7);
+      TiledCall call(program, seed);
+      bool isNew = known.insert(program.counts()).second;
+      for (unsigned i = 0; i < 3; ++i) {
+        Status s = call.run(*executable, i ? seed + step : 0);
+        ASSERT_TRUE(s.ok()) << s.message();
+        ASSERT_EQ(call.wrong(), "") << "seed " << seed << ", step " << step;
+        if (isNew && i == 0)
+          ASSERT_EQ(call.overtakes(), 0) << "a first call ran tasks";
+        overtakes += call.overtakes();
+      }
+    }
+  }
+  if (!underThreadSanitizer)
+    EXPECT_GT(overtakes, 1000) << "tiles never ran ahead of a whole launch";
+}
+
+TEST_F(SuperRuns, BindSizesOnManyThreadsAtOnce) {
+  runtime::setExecutionMode(ExecutionMode::Shared); // also in a crowd
+  setDefaultThreads(3);
+  TiledProgram made(7, 14, /*symbolic=*/true);
+  auto executable = open(made);
+  ASSERT_TRUE(executable);
+  expectOnThreads(4, [&](unsigned t) {
+    TiledProgram program(7, 14, /*symbolic=*/true);
+    std::string wrong;
+    for (unsigned i = 0; i < 40 && wrong.empty(); ++i) {
+      program.bind((t + i / 4) % 6);
+      TiledCall call(program, t);
+      Status s = call.run(*executable, i % 2 ? t * 100 + i : 0);
+      wrong = s.ok() ? call.wrong() : s.message();
+    }
+    return wrong;
+  });
 }
 
 /// The checker itself must notice tiles that run out of order.

@@ -10,6 +10,8 @@
 #include "runtime/plan/LaunchOrder.h"
 #include "runtime/superkernel/StridedRegion.h"
 
+#include <algorithm>
+
 namespace anabranch::runtime {
 
 /// The bytes that the tasks of one launch touch through one operand.
@@ -21,7 +23,18 @@ struct OperandFootprint {
   std::vector<StridedRegion> regions; ///< of the tasks, in order
   std::vector<int> first; ///< region of each task, and the number of all
 
-  void add(const StridedRegion &region);
+  void add(const StridedRegion &region) {
+    if (regions.empty()) {
+      begin = region.begin;
+      end = region.end();
+    } else {
+      ordered = ordered && region.begin >= regions.back().begin &&
+                region.end() >= regions.back().end();
+      begin = std::min(begin, region.begin);
+      end = std::max(end, region.end());
+    }
+    regions.push_back(region);
+  }
 
   /// Whether the two may share a byte, and one of them is written.
   bool mayConflict(const OperandFootprint &other) const {

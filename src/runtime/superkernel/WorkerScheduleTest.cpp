@@ -101,7 +101,9 @@ TEST(WorkerSchedule, MoreWorkersThanPartsOfTheWeightsShareThem) {
 
 class WorkerSlots : public ::testing::Test {
 protected:
-  WorkerSlots() : tasks(Products(2, 256 << 10).graph), run(tasks) {
+  WorkerSlots() {
+    run.bind(
+        std::make_shared<const ScheduledTasks>(Products(2, 256 << 10).graph));
     run.chooseSchedule(2);
     run.begin();
   }
@@ -112,7 +114,6 @@ protected:
     run.finish(1);
   }
 
-  ScheduledTasks tasks;
   SuperKernelRun run;
 };
 

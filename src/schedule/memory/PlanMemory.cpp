@@ -8,10 +8,14 @@
 //
 // In a super kernel a tile that overwrites bytes waits for the tiles that read
 // them. So its buffers share bytes only where they would take too much memory.
+// Calls decide how much buffers of symbolic size take; so lying apart may
+// double their bytes, whatever the sizes are.
 
 #include "anabranch/KernelABI.h"
 #include "ir/Anabranch.h"
 #include "ir/PassBase.h"
+#include "ir/Sizes.h"
+#include "schedule/fusion/Layouts.h"
 #include "schedule/memory/Lifetimes.h"
 #include "schedule/memory/Passes.h"
 #include "schedule/program/Dependencies.h"
@@ -97,15 +101,17 @@ private:
       });
   }
 
-  /// Places static buffers. Those of super kernels lie as far apart as memory
-  /// allows.
+  /// Places static buffers, and finds lifetimes for the others. Buffers of
+  /// super kernels lie as far apart as memory allows.
   FailureOr<int64_t> placeApart() {
     FailureOr<int64_t> least = placeStatic(0);
     if (failed(least) || !hasSupers())
       return least;
+    int64_t leastSymbolic = typicalBytes(shareRegions());
     for (int spread : {INT_MAX, 16, 4}) {
       FailureOr<int64_t> end = placeStatic(spread);
-      if (failed(end) || *end <= std::max(roomyBytes, 2 * *least))
+      if (failed(end) || (*end <= std::max(roomyBytes, 2 * *least) &&
+                          typicalBytes(shareRegions()) <= 2 * leastSymbolic))
         return end;
     }
     return placeStatic(0);
@@ -181,13 +187,36 @@ private:
     return end;
   }
 
-  /// Places buffers of symbolic size in regions. Blocks that never live
-  /// together share one.
-  Attribute placeDynamic(Attribute end) {
-    struct Region {
-      SmallVector<Bytes *> members;
-      Attribute bytes;
-    };
+  /// Bytes of symbolic size that several blocks use in turn.
+  struct Region {
+    SmallVector<Bytes *> members;
+    Attribute bytes; ///< null if the members differ
+  };
+
+  static int64_t typicalBytes(ArrayRef<Region> regions) {
+    int64_t sum = 0;
+    for (const Region &region : regions) {
+      int64_t most = 0;
+      for (Bytes *block : region.members)
+        for (ir::BufferOp buffer : block->buffers)
+          most = std::max(most, typicalBytes(buffer));
+      sum += most;
+    }
+    return sum;
+  }
+
+  static int64_t typicalBytes(ir::BufferOp buffer) {
+    int64_t bytes = dtypeBytes(buffer.getDtype());
+    for (Attribute size : buffer.getShape()) {
+      auto number = dyn_cast<IntegerAttr>(size);
+      bytes *= number ? number.getInt() : ir::typicalSize;
+    }
+    return bytes;
+  }
+
+  /// Groups blocks of symbolic size. Those that never live together share a
+  /// region.
+  std::vector<Region> shareRegions() {
     std::vector<Region> regions;
     auto fits = [](const Region &region, const Bytes &block) {
       return llvm::none_of(region.members, [&](Bytes *member) {
@@ -203,15 +232,22 @@ private:
                                               best->bytes != block.bytes)))
           best = &region;
       if (!best)
-        best = &regions.emplace_back();
-      best->bytes =
-          best->bytes ? sizes.max(best->bytes, block.bytes) : block.bytes;
+        best = &regions.emplace_back(Region{{}, block.bytes});
+      if (best->bytes != block.bytes)
+        best->bytes = nullptr;
       best->members.push_back(&block);
     }
-    for (Region &region : regions) {
-      for (Bytes *block : region.members)
+    return regions;
+  }
+
+  Attribute placeDynamic(Attribute end) {
+    for (const Region &region : shareRegions()) {
+      Attribute bytes = region.members.front()->bytes;
+      for (Bytes *block : region.members) {
         block->offset = end;
-      end = sizes.add(end, sizes.align(region.bytes));
+        bytes = sizes.max(bytes, block->bytes);
+      }
+      end = sizes.add(end, sizes.align(bytes));
     }
     return end;
   }

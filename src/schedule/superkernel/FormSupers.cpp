@@ -105,16 +105,11 @@ private:
     StringRef name = candidate.scope.getName(),
               strict = candidate.scope.getStrict();
     if (strict == "abort" && candidate.isOwn) {
-      InFlightDiagnostic error = candidate.breaker->emitError();
-      error << "super_kernel(\"" << name
-            << "\"): the option strict-scope-check=abort asks for one super "
-               "kernel, but "
-            << candidate.reason;
-      // A launch with symbolic sizes is no member.
-      if (isa<ir::LaunchOp>(candidate.breaker))
-        error << ". Compile with dynamic=False, or name the sizes that come "
-                 "with set_gears";
-      return error;
+      return candidate.breaker->emitError()
+             << "super_kernel(\"" << name
+             << "\"): the option strict-scope-check=abort asks for one super "
+                "kernel, but "
+             << candidate.reason;
     }
     bool bypass = strict == "bypass" && candidate.isOwn;
     if (bypass)

@@ -51,10 +51,6 @@ private:
   DenseSet<int64_t> written, touched, fences;
 };
 
-bool isStatic(ir::LaunchOp launch) {
-  return llvm::all_of(launch.getSizes(), llvm::IsaPred<IntegerAttr>);
-}
-
 class CandidateFinder {
 public:
   CandidateFinder(bool marked, IsEarly isEarly,
@@ -65,7 +61,7 @@ public:
     ir::SuperAttr scope = ir::superOf(op->getLoc());
     auto launch = dyn_cast<ir::LaunchOp>(op);
     bool named = scope && !scope.getName().empty();
-    if (launch && isStatic(launch) && (marked ? named : !scope))
+    if (launch && (marked ? named : !scope))
       return addMember(launch, scope);
     std::string reason = refuse(op);
     if (marked && named && !reason.empty())
@@ -85,8 +81,6 @@ private:
   /// Why an operator of a scope is no member. Empty for commands that are no
   /// operator of the user's, such as copies.
   static std::string refuse(Operation *op) {
-    if (isa<ir::LaunchOp>(op))
-      return "its sizes are not known when it is compiled";
     if (auto call = dyn_cast<ir::CallOp>(op)) {
       StringRef name = call.getCallee();
       if (name == branchCallee)

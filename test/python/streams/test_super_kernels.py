@@ -5,7 +5,6 @@ test_super_order.py those with waits and events."""
 from __future__ import annotations
 
 import contextlib
-import warnings
 
 import pytest
 import torch
@@ -463,54 +462,6 @@ def test_options_that_are_none(text, message):
 def test_arguments(arguments, message):
     with pytest.raises(TypeError, match=message):
         anabranch.super_kernel(*arguments).__enter__()
-
-
-def test_symbolic_sizes_in_a_scope():
-    """Symbolic members run as launches; a strict scope refuses them."""
-
-    def strict(x, w):
-        with anabranch.super_kernel("s", "strict-scope-check=abort"):
-            return torch.relu(torch.softmax(x @ w, -1) @ w)
-
-    with torch.no_grad(), pytest.raises(anabranch.CompileError) as error:
-        compiled(strict, dynamic=True)(torch.randn(5, 8), torch.randn(8, 8))
-    for text in ("super_kernel(", "dynamic=False", "test_super_kernels.py:"):
-        assert text in str(error.value)
-    torch._dynamo.reset()
-    x, w = torch.randn(5, 8), torch.randn(8, 8)
-    run = compiled(chain, dynamic=True)
-    torch.testing.assert_close(results(run, x, w), [chain(x, w)])
-    assert not units()
-    reasons = [entry["reason"] for entry in anabranch.last_report()["super_breaks"]]
-    assert any("sizes are not known" in reason for reason in reasons)
-
-
-def test_batches_beside_the_gears():
-    """A gear's program has super kernels; the program of another batch has launches."""
-    run = torch.compile(
-        chain,
-        backend=anabranch.anabranch,
-        options={"cache": False},
-        fullgraph=True,
-    )
-    x, w = torch.randn(4, 8), torch.randn(8, 8)
-    anabranch.set_gears(x, {0: [4, 6]})
-    with torch.no_grad():
-        torch.testing.assert_close(run(x, w), chain(x, w))
-        assert units()
-        for rows in (6, 3, 9, 12):
-            x = torch.randn(rows, 8)
-            torch.testing.assert_close(run(x, w), chain(x, w))
-
-
-def test_tiered_programs_have_them():
-    """Static programs of tiers have super kernels; the symbolic program has launches."""
-    x, w = torch.randn(5, 8), torch.randn(8, 8)
-    run = compiled(chain, dynamic=True, shapes="tiered")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        torch.testing.assert_close(results(run, x, w), [chain(x, w)])
-    assert not units()
 
 
 def test_super_kernels_is_checked():

@@ -104,3 +104,27 @@ def test_random_graphs(seed, record_property):
         for _ in range(3):
             assert all(map(torch.equal, run(*inputs), alone)), f"{threads} threads"
     record_property("super kernels", len(units(both.reports["marked"])))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("seed", range(FIRST + 4, FIRST + 4 + GRAPHS // 6))
+def test_random_graphs_of_symbolic_sizes(seed):
+    """Calls bind the sizes of one program; a binding comes again after others."""
+    torch.manual_seed(seed)
+    model = Model(seed)
+    both = Variants(
+        {"alone": {"super_kernels": "off"}, "marked": {"super_kernels": "auto"}}
+    )
+    run = both.compile(lambda x, y: model(x, y), dynamic=True)
+    _C.set_default_threads(2 + seed % 3)
+    calls = [[torch.randn(n, n) for _ in range(2)] for n in (48, 9, 80, 9, 130)]
+    for call in calls:
+        both.chosen = "alone"
+        alone = run(*call)
+        for found, wanted in zip(alone, model(*call), strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-3)
+        both.chosen = "marked"
+        for _ in range(3):
+            assert all(map(torch.equal, run(*call), alone))
+    for entry in both.reports["marked"]["super_kernels"]:
+        assert entry["symbolic"]
