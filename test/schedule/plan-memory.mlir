@@ -203,3 +203,43 @@ anabranch.program "large" slots 0 {
   anabranch.output "tensor" %y
 }
 }
+
+// -----
+
+// Buffers of symbolic size lie apart as long as that at most doubles their bytes: a
+// chain needs two of them, and has four.
+// CHECK-LABEL: anabranch.program "symbolic"
+// CHECK: memory 0 {{.*}} at 0 : i64
+// CHECK: memory 1 {{.*}} at [[B:#anabranch.slot<[0-9]+>]]
+// CHECK: memory 2 {{.*}} at [[C:#anabranch.slot<[0-9]+>]]
+// CHECK: memory 3 {{.*}} at [[D:#anabranch.slot<[0-9]+>]]
+// CHECK: memory 4 {{.*}} at 0 : i64
+module {
+func.func @anabranch_sizes(%slots: !llvm.ptr) {
+  return
+}
+func.func @same(%a: tensor<?xf32>) -> tensor<?xf32> attributes {anabranch.kernel} {
+  return %a : tensor<?xf32>
+}
+anabranch.program "symbolic" slots 2 sizes @anabranch_sizes {
+  anabranch.input "x" "f32" [#anabranch.slot<0>] {defines = array<i64: 0>}
+  %x = anabranch.buffer "input" of 0 memory 9 "f32" [#anabranch.slot<0>] bytes #anabranch.slot<1>
+  %0 = anabranch.buffer "arena" memory 0 "f32" [#anabranch.slot<0>] bytes #anabranch.slot<1>
+  %1 = anabranch.buffer "arena" memory 1 "f32" [#anabranch.slot<0>] bytes #anabranch.slot<1>
+  %2 = anabranch.buffer "arena" memory 2 "f32" [#anabranch.slot<0>] bytes #anabranch.slot<1>
+  %3 = anabranch.buffer "arena" memory 3 "f32" [#anabranch.slot<0>] bytes #anabranch.slot<1>
+  %4 = anabranch.buffer "arena" memory 4 "f32" [#anabranch.slot<0>] bytes #anabranch.slot<1>
+  %y = anabranch.buffer "output" of 0 memory 8 "f32" [#anabranch.slot<0>] bytes #anabranch.slot<1>
+  anabranch.stream "main" {
+    anabranch.super "s_0" streams 1 {
+      anabranch.launch @same reads(%x) writes(%0) sizes [#anabranch.slot<0>, #anabranch.slot<0>]
+      anabranch.launch @same reads(%0) writes(%1) sizes [#anabranch.slot<0>, #anabranch.slot<0>]
+      anabranch.launch @same reads(%1) writes(%2) sizes [#anabranch.slot<0>, #anabranch.slot<0>]
+      anabranch.launch @same reads(%2) writes(%3) sizes [#anabranch.slot<0>, #anabranch.slot<0>]
+      anabranch.launch @same reads(%3) writes(%4) sizes [#anabranch.slot<0>, #anabranch.slot<0>]
+      anabranch.launch @same reads(%4) writes(%y) sizes [#anabranch.slot<0>, #anabranch.slot<0>]
+    }
+  }
+  anabranch.output "tensor" %y
+}
+}

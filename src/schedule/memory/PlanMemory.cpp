@@ -21,6 +21,7 @@
 #include "schedule/program/Dependencies.h"
 #include "schedule/program/SizeTable.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -56,7 +57,7 @@ public:
     collect();
     findUses();
     FailureOr<int64_t> end = placeApart();
-    if (failed(end))
+    if (failed(end) || failed(spreadSymbolic()))
       return failure();
     program.setPersistentBytesAttr(sizes.literal(placePersistent()));
     place(*end);
@@ -101,20 +102,35 @@ private:
       });
   }
 
-  /// Places static buffers, and finds lifetimes for the others. Buffers of
-  /// super kernels lie as far apart as memory allows.
+  /// Places static buffers. Those of super kernels lie as far apart as memory
+  /// allows.
   FailureOr<int64_t> placeApart() {
     FailureOr<int64_t> least = placeStatic(0);
     if (failed(least) || !hasSupers())
       return least;
-    int64_t leastSymbolic = typicalBytes(shareRegions());
     for (int spread : {INT_MAX, 16, 4}) {
       FailureOr<int64_t> end = placeStatic(spread);
-      if (failed(end) || (*end <= std::max(roomyBytes, 2 * *least) &&
-                          typicalBytes(shareRegions()) <= 2 * leastSymbolic))
+      if (failed(end) || *end <= std::max(roomyBytes, 2 * *least))
         return end;
     }
     return placeStatic(0);
+  }
+
+  /// Finds lifetimes for buffers of symbolic size. Those of super kernels lie
+  /// as far apart as twice the least memory allows.
+  LogicalResult spreadSymbolic() {
+    if (failed(setLifetimes(0)))
+      return failure();
+    if (!hasSupers())
+      return success();
+    int64_t least = typicalBytes(shareRegions());
+    for (int spread : {INT_MAX, 16, 4, 2}) {
+      if (failed(setLifetimes(spread)))
+        return failure();
+      if (typicalBytes(shareRegions()) <= 2 * least)
+        return success();
+    }
+    return setLifetimes(0);
   }
 
   bool hasSupers() {
@@ -159,12 +175,18 @@ private:
     return offset;
   }
 
-  FailureOr<int64_t> placeStatic(int spread) {
+  LogicalResult setLifetimes(int spread) {
     auto lifetimes = lifetimesOf(program, spread);
     if (failed(lifetimes))
       return failure();
     for (auto &[number, block] : blocks)
       block.life = lifetimes->lookup(number);
+    return success();
+  }
+
+  FailureOr<int64_t> placeStatic(int spread) {
+    if (failed(setLifetimes(spread)))
+      return failure();
     SmallVector<Bytes *> order, placed;
     for (auto &[number, block] : blocks) {
       auto bytes = dyn_cast<IntegerAttr>(block.bytes);
@@ -276,7 +298,7 @@ LogicalResult planMemory(ModuleOp module) {
 } // namespace schedule
 
 std::unique_ptr<Pass> createPlanMemoryPass() {
-  return ir::makePass<ModuleOp, LLVM::LLVMDialect>(
+  return ir::makePass<ModuleOp, LLVM::LLVMDialect, arith::ArithDialect>(
       "anabranch-plan-memory", "gives the program's buffers their offsets",
       schedule::planMemory);
 }
