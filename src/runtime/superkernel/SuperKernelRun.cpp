@@ -13,9 +13,9 @@ void SuperKernelRun::bind(std::shared_ptr<const ScheduledTasks> bound) {
   if (!tasks)
     return;
   size_t wanted = graph().counters.size() / countersOfLine + 1;
-  if (lineCount < wanted) {
+  if (reserved < wanted) {
     counters.reset(new Line[wanted]);
-    lineCount = wanted;
+    reserved = wanted;
   }
   clearCounters();
 }

@@ -118,7 +118,7 @@ private:
   std::shared_ptr<const ScheduledTasks> tasks;
   const WorkerSchedule *schedule = nullptr;
   std::unique_ptr<Line[]> counters;
-  size_t lineCount = 0;
+  size_t reserved = 0;               ///< lines of `counters`
   std::unique_ptr<Cursor[]> cursors; ///< by queue
   int cursorCount = 0;
   /// Calls since the counters were zero. A counter is complete at `round *

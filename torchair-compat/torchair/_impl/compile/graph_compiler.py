@@ -70,8 +70,8 @@ def compile_graph(
     fused = edit(module, example_inputs, config, debug.graph if debug else _unseen)
     captures = config.mode.value != TUNE
     single = bool(raw(config, "ge_config.enable_single_stream"))
-    fuses = geared is not None or not _is_dynamic(module)
-    resolve_marks(module, captures, single, fuses)
+    symbolic = geared is None and _is_dynamic(module)
+    resolve_marks(module, captures, single, symbolic)
     if debug:
         debug.graph(module, "resolve_marks")
         debug.compiled(module, config)

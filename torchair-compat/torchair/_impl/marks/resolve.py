@@ -32,7 +32,7 @@ from .attributes import STREAM as LABEL
 from .attributes import SUPER as SUPER_KEYS
 from .npu_streams import resolve_npu_streams
 from .operators import WAIT_TENSOR_ELSEWHERE, unify
-from .super_options import effective_options, warn_without_effect
+from .super_options import effective_options, warn_without_effect, without_strictness
 
 __all__ = ["resolve_marks"]
 
@@ -60,13 +60,14 @@ def resolve_marks(
     module: torch.fx.GraphModule,
     captures: bool,
     single_stream: bool,
-    fuses: bool = True,
+    symbolic: bool = False,
 ) -> None:
     """Edits the graph in place.
 
     captures       whether the mode is a capture mode
     single_stream  whether stream scopes are refused
-    fuses          whether sizes are known, so that super kernels are made
+    symbolic       whether calls bind sizes: no scope must be one super kernel then,
+                   since an NPU makes none
     """
     graph = module.graph
     unify(graph)
@@ -74,8 +75,8 @@ def resolve_marks(
         _refuse_wait_tensor(graph)
     resolve_npu_streams(graph)
     _drop_captured_super_kernels(graph)
-    scopes = _resolve_scopes(graph)
-    if not fuses or captures:
+    scopes = _resolve_scopes(graph, symbolic)
+    if captures:
         _drop_super_kernels(graph)
     if single_stream and not captures:
         _refuse_streams(graph)
@@ -99,8 +100,8 @@ def _resolve_exported(module: torch.fx.GraphModule) -> None:
     """Translates the marks of a graph that anabranch.export writes."""
     values = [node.meta.get("val") for node in module.graph.nodes]
     sizes = [size for v in values if isinstance(v, torch.Tensor) for size in v.shape]
-    fuses = not any(isinstance(size, torch.SymInt) for size in (*values, *sizes))
-    resolve_marks(module, captures=False, single_stream=False, fuses=fuses)
+    symbolic = any(isinstance(size, torch.SymInt) for size in (*values, *sizes))
+    resolve_marks(module, captures=False, single_stream=False, symbolic=symbolic)
 
 
 add_mark_resolver(_resolve_exported)
@@ -109,7 +110,7 @@ add_mark_resolver(_resolve_exported)
 # Scopes
 
 
-def _resolve_scopes(graph: torch.fx.Graph) -> list[Scope]:
+def _resolve_scopes(graph: torch.fx.Graph, symbolic: bool) -> list[Scope]:
     """Removes the marks of scopes and annotates the nodes between them. Returns every
     scope."""
     entered: list[Scope] = []
@@ -130,7 +131,7 @@ def _resolve_scopes(graph: torch.fx.Graph) -> list[Scope]:
             open_scopes.pop()
             graph.erase_node(node)
         elif open_scopes and node.op == "call_function":
-            _annotate(node, open_scopes)
+            _annotate(node, open_scopes, symbolic)
     if open_scopes:
         raise ScopeError(
             "After you call the torch.ops.air.scope_enter operator, there is no"
@@ -152,7 +153,7 @@ def _scope_of(node: torch.fx.Node) -> Scope:
     return dict(zip(map(str, keys), map(str, values)))
 
 
-def _annotate(node: torch.fx.Node, open_scopes: list[Scope]) -> None:
+def _annotate(node: torch.fx.Node, open_scopes: list[Scope], symbolic: bool) -> None:
     attributes: Scope = {}
     for scope in open_scopes:
         attributes |= scope
@@ -162,12 +163,14 @@ def _annotate(node: torch.fx.Node, open_scopes: list[Scope]) -> None:
     custom: dict[str, Any] = dict(node.meta.get("custom") or {})
     custom |= {f"{PREFIX}{key}": text for key, text in attributes.items()}
     node.meta["custom"] = custom
-    fused = SUPER_SCOPE in attributes
+    options = _effective(attributes) if SUPER_SCOPE in attributes else ""
+    if symbolic:
+        options = without_strictness(options)
     marks = Marks(
         stream=attributes.get(LABEL),
         cores=_cores(attributes),
         super_kernel=attributes.get(SUPER_SCOPE),
-        super_options=_effective(attributes) if fused else "",
+        super_options=options,
     )
     set_marks(node, marks)
 

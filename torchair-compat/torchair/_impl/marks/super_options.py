@@ -7,7 +7,7 @@ from anabranch.extension import SUPER_KERNEL_OPTIONS, read_super_kernel_option
 
 from ..errors import UnsupportedOption, warn_once
 
-__all__ = ["effective_options", "warn_without_effect"]
+__all__ = ["effective_options", "warn_without_effect", "without_strictness"]
 
 _FLAGS = ("feed-sync-all",)
 _LISTS = (
@@ -39,6 +39,12 @@ def effective_options(text: str) -> str:
             )
         warn_once(f"{complaint}; it is ignored")
     return ":".join(f"{k}={v}" for k, v in found.items() if k in SUPER_KERNEL_OPTIONS)
+
+
+def without_strictness(options: str) -> str:
+    """Effective options less strict-scope-check."""
+    parts = filter(None, options.split(":"))
+    return ":".join(p for p in parts if not p.startswith("strict-scope-check="))
 
 
 def warn_without_effect(text: str) -> None:
