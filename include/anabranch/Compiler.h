@@ -132,7 +132,7 @@ anabranch_compile_result_message(const anabranch_compile_result *result);
  *    "fallbacks": [{"op": "aten.topk", "calls": 2, "reason": "..",
  *                   "location": "m.py:40"}],
  *    "super_kernels": [{"name": "layer_0", "launches": 9, "streams": 1,
- *                       "location": "m.py:12"}],
+ *                       "symbolic": false, "location": "m.py:12"}],
  *    "super_breaks": [{"scope": "layer", "reason": "..",
  *                      "location": "m.py:40", "bypassed": false}],
  *    "dispatches": 57, "arena_bytes": 123456, "explain": ["..."]}
