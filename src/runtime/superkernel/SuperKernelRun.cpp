@@ -8,16 +8,16 @@ namespace anabranch::runtime {
 void SuperKernelRun::bind(std::shared_ptr<const ScheduledTasks> bound) {
   if (tasks == bound)
     return;
-  tasks = std::move(bound);
-  schedule = nullptr;
-  if (!tasks)
-    return;
-  size_t wanted = graph().counters.size() / countersOfLine + 1;
+  // First: without memory for its counters, the run keeps its old tasks.
+  size_t wanted = bound ? bound->graph.counters.size() / countersOfLine + 1 : 0;
   if (reserved < wanted) {
     counters.reset(new Line[wanted]);
     reserved = wanted;
   }
-  clearCounters();
+  tasks = std::move(bound);
+  schedule = nullptr;
+  if (tasks)
+    clearCounters();
 }
 
 void SuperKernelRun::clearCounters() {
