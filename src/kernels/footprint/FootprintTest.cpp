@@ -264,6 +264,8 @@ std::vector<FootprintCase> cases() {
       attentionCase("attention", 150, 130, ""),
       attentionCase("attention_causal", 150, 150, ", causal"),
       attentionCase("attention_one", 1, 200, ""),
+      symbolicAttention("attention_symbolic", 150, 130, ""),
+      symbolicAttention("attention_symbolic_causal", 150, 150, ", causal"),
   };
 }
 

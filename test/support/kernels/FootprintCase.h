@@ -153,6 +153,21 @@ inline FootprintCase attentionCase(const char *name, int64_t length,
        {"FLAGS", flags}});
 }
 
+/// Attention whose lengths calls bind.
+inline FootprintCase symbolicAttention(const char *name, int64_t length,
+                                       int64_t keys, const char *flags) {
+  return footprintCase(name,
+                       "(%q: tensor<1x4x?x16xf32>, %k: tensor<1x2x?x16xf32>, "
+                       "%v: tensor<1x2x?x16xf32>, %m: tensor<1x1x?x?xf32>) -> "
+                       "tensor<1x4x?x16xf32>",
+                       R"mlir(
+  %r = anabranch.attention %q, %k, %v mask %m {scale = 0.25 : f64, grouped FLAGS} : (tensor<1x4x?x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, tensor<1x1x?x?xf32>) -> tensor<1x4x?x16xf32>
+  return %r : tensor<1x4x?x16xf32>
+)mlir",
+                       {{"FLAGS", flags}},
+                       {length, keys, keys, length, keys, length});
+}
+
 /// [64, 1000] and [64, 600] side by side.
 inline FootprintCase joined(const char *name) {
   return footprintCase(name,
