@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "selection/Counts.h"
+#include "selection/Histogram.h"
 #include "selection/Keys.h"
 #include "selection/Mask.h"
 #include "selection/Rows.h"
 #include "selection/SpreadSort.h"
 #include "selection/Unique.h"
+#include "selection/UniqueRows.h"
 
 #include <gtest/gtest.h>
 
@@ -191,6 +193,83 @@ TEST(Unique, FindsNumbersCountsAndInverse) {
             (std::vector<int64_t>{1, 2, 3, 1, 1}));
   EXPECT_EQ(std::vector<int64_t>(inverse, inverse + 8),
             (std::vector<int64_t>{2, 3, 0, 2, 1, 1, 4, 2}));
+}
+
+TEST(UniqueRows, SortsAllOrKeepsNeighbours) {
+  // [2, 4, 1]: rows along the middle dimension
+  const float numbers[] = {3, 3, -0.0f, 3, 1, 1, 5, 1};
+  UniqueRows all(numbers, DType::F32, {2, 4, 1}, UniqueRows::Among::All);
+  ASSERT_EQ(all.size(), 2);
+  float rows[4];
+  all.writeRows(rows);
+  EXPECT_EQ(std::vector<float>(rows, rows + 4),
+            (std::vector<float>{0, 3, 5, 1}));
+  EXPECT_TRUE(std::signbit(rows[0])); // the bits of the first
+  std::vector<int64_t> inverse(4), counts(2);
+  all.writeInverse(inverse.data());
+  all.writeCounts(counts.data());
+  EXPECT_EQ(inverse, (std::vector<int64_t>{1, 1, 0, 1}));
+  EXPECT_EQ(counts, (std::vector<int64_t>{1, 3}));
+  UniqueRows near(numbers, DType::F32, {2, 4, 1},
+                  UniqueRows::Among::Neighbours);
+  EXPECT_EQ(near.size(), 3);
+  near.writeInverse(inverse.data());
+  EXPECT_EQ(inverse, (std::vector<int64_t>{0, 0, 1, 2}));
+}
+
+TEST(UniqueRows, RowsWithNanDiffer) {
+  const float numbers[] = {NAN, 1, NAN, 1, 0, 1};
+  UniqueRows all(numbers, DType::F32, {1, 3, 2}, UniqueRows::Among::All);
+  EXPECT_EQ(all.size(), 3);
+  UniqueRows none(nullptr, DType::F32, {1, 0, 2}, UniqueRows::Among::All);
+  EXPECT_EQ(none.size(), 0);
+}
+
+TEST(Histogram, BinsHoldWhatTheirEdgesSay) {
+  std::mt19937 random(4);
+  for (int64_t bins : {1, 3, 10, 100}) {
+    Bounds<float> bounds{-0.3f, 0.7f};
+    std::vector<float> edges = evenEdges(bounds, bins);
+    EXPECT_EQ(edges.front(), bounds.low);
+    EXPECT_EQ(edges.back(), bounds.high);
+    std::vector<float> numbers = edges;
+    for (int i = 0; i < 1000; ++i)
+      numbers.push_back(static_cast<float>(random()) / 2e9f - 1);
+    numbers.push_back(NAN);
+    std::vector<float> rounded(bins), searched(bins), expected(bins);
+    auto size = static_cast<int64_t>(numbers.size());
+    addToHistogram(RoundedBins<float>(bounds, edges), numbers.data(),
+                   static_cast<float *>(nullptr), size, rounded.data());
+    addToHistogram(EdgedBins<float>(edges.data(), bins + 1), numbers.data(),
+                   static_cast<float *>(nullptr), size, searched.data());
+    for (float number : numbers)
+      for (int64_t bin = 0; bin < bins; ++bin)
+        expected[bin] += number >= edges[bin] &&
+                         (number < edges[bin + 1] ||
+                          (bin == bins - 1 && number == edges[bin + 1]));
+    EXPECT_EQ(rounded, expected) << bins;
+    EXPECT_EQ(searched, expected) << bins;
+  }
+}
+
+TEST(Histogram, AnyEdgesAndRangesHaveABin) {
+  constexpr float most = std::numeric_limits<float>::max();
+  EvenBins<float> wide({-most, most}, 4);
+  for (float number : {-most, 0.0f, most}) {
+    EXPECT_GE(wide.binOf(number), 0);
+    EXPECT_LT(wide.binOf(number), 4);
+  }
+  const float edges[] = {0, 9, 3, 2, 5};
+  EdgedBins<float> bins(edges, 5);
+  for (float number : {0.0f, 1.0f, 4.0f, 5.0f}) {
+    EXPECT_GE(bins.binOf(number), 0);
+    EXPECT_LT(bins.binOf(number), 4);
+  }
+  float sums[] = {1, 3};
+  const float widths[] = {0, 1, 3};
+  divideByWidths(widths, 2, sums);
+  EXPECT_EQ(sums[0], 0.25f);
+  EXPECT_EQ(sums[1], 0.375f);
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-"""Names the calls that the runtime runs itself: those that select by a mask, repeat and
-count.
+"""Names the calls that the runtime runs itself: those that select by a mask, repeat,
+count, and find what differs.
 
 The runtime has these operators in `src/runtime/operators`, so a package needs no PyTorch
 for them. A call that differs from what they take stays PyTorch's."""
@@ -81,12 +81,33 @@ def _counts(named: dict[str, Any]) -> bool:
     return named["self"].dtype in _COUNTS and named["self"].dim() == 1
 
 
+def _scatters(named: dict[str, Any]) -> bool:
+    return _is_dense(named["self"]) and named["mask"].dtype in MASKS
+
+
+def _finds_bounds(named: dict[str, Any]) -> bool:
+    """Whether `histc` looks for its bounds: a kernel counts between given ones."""
+    bounds = (named.get("min", 0), named.get("max", 0))
+    return named["self"].dtype in _WEIGHTS and bounds[0] == bounds[1]
+
+
+def _has_edges(named: dict[str, Any]) -> bool:
+    return named["self"].dtype in _WEIGHTS
+
+
 _TAKES: dict[OpOverload, Callable[[dict[str, Any]], bool]] = {
     aten.nonzero.default: lambda named: _is_dense(named["self"]),
+    aten.nonzero_static.default: lambda named: _is_dense(named["self"]),
     aten.index.Tensor: _selects,
     aten.index_put.default: _assigns,
     aten.masked_select.default: lambda named: _is_dense(named["self"]),
+    aten.masked_scatter.default: _scatters,
     aten.repeat_interleave.Tensor: _repeats,
     aten._unique2.default: _differ,
+    aten.unique_dim.default: _differ,
+    aten.unique_consecutive.default: _differ,
     aten.bincount.default: _counts,
+    aten.histc.default: _finds_bounds,
+    aten.histogram.bin_ct: _has_edges,
+    aten.histogram.bins_tensor: _has_edges,
 }

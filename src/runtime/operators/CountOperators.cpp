@@ -1,12 +1,10 @@
-//===- CountOperators.cpp - repeat, count, and find what differs ----------===//
+//===- CountOperators.cpp - repeat positions, and count numbers -----------===//
 // SPDX-License-Identifier: Apache-2.0
 
 #include "runtime/operators/CountOperators.h"
 
 #include "runtime/operators/OwnCall.h"
 #include "selection/Counts.h"
-#include "selection/Keys.h"
-#include "selection/Unique.h"
 
 #include <algorithm>
 #include <limits>
@@ -77,32 +75,6 @@ void runRepeatInterleave(OwnCall &call) {
     repeat<int64_t>(call, repeats);
   else
     call.fail("repeats must be a vector of i32 or i64");
-}
-
-void runUnique(OwnCall &call) {
-  TensorView self = call.tensor("self");
-  if (!call.ok())
-    return;
-  if (!selection::hasKeys(self.dtype))
-    return call.fail("has no order for this dtype");
-  bool inverted = call.boolean("return_inverse") && call.wants(1);
-  std::vector<int64_t> none{0};
-  int64_t *inverse = nullptr;
-  if (call.wants(1))
-    inverse = static_cast<int64_t *>(
-        call.make(1, DType::I64, inverted ? shapeOf(self) : none));
-  if (!call.ok())
-    return;
-  selection::Unique unique(self.data, self.dtype, elementsOf(self),
-                           inverted ? inverse : nullptr);
-  if (void *made = call.make(0, self.dtype, {unique.size()}))
-    unique.writeNumbers(made);
-  if (!call.wants(2))
-    return;
-  bool counted = call.boolean("return_counts");
-  void *counts = call.make(2, DType::I64, {counted ? unique.size() : 0});
-  if (counted && counts)
-    unique.writeCounts(static_cast<int64_t *>(counts));
 }
 
 void runBincount(OwnCall &call) {

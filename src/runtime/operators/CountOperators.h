@@ -1,4 +1,4 @@
-//===- CountOperators.h - repeat, count, and find what differs --*- C++ -*-===//
+//===- CountOperators.h - repeat positions, and count numbers ---*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
 #ifndef ANABRANCH_RUNTIME_OPERATORS_COUNTOPERATORS_H
@@ -10,9 +10,6 @@ class OwnCall;
 
 /// aten::repeat_interleave.Tensor(repeats, output_size)
 void runRepeatInterleave(OwnCall &call);
-/// aten::_unique2(self, sorted, return_inverse, return_counts). The result is
-/// always sorted.
-void runUnique(OwnCall &call);
 /// aten::bincount(self, weights, minlength), with weights of f32 or f64.
 void runBincount(OwnCall &call);
 

@@ -100,6 +100,25 @@ void runNonzero(OwnCall &call) {
     writePositions(mask, self.shape, self.rank, static_cast<int64_t *>(made));
 }
 
+void runNonzeroStatic(OwnCall &call) {
+  TensorView self = call.tensor("self");
+  int64_t size = call.integer("size");
+  if (call.ok() && size < 0)
+    call.fail("the size " + std::to_string(size) + " is negative");
+  if (!call.ok())
+    return;
+  void *memory = call.make(0, DType::I64, {size, self.rank});
+  if (!memory)
+    return;
+  Mask mask = maskOf(self);
+  std::vector<int64_t> found(mask.trues() * self.rank);
+  writePositions(mask, self.shape, self.rank, found.data());
+  auto *made = static_cast<int64_t *>(memory), *end = made + size * self.rank;
+  int64_t kept = std::min(size, mask.trues()) * self.rank;
+  std::fill(std::copy_n(found.data(), kept, made), end,
+            call.integer("fill_value"));
+}
+
 void runIndex(OwnCall &call) {
   Masked given = readMasked(call);
   if (!call.ok())
@@ -161,6 +180,32 @@ void runIndexPut(OwnCall &call) {
     made += given.blockBytes();
     from += static_cast<size_t>(mask.trues()) * step;
   }
+}
+
+void runMaskedScatter(OwnCall &call) {
+  TensorView self = call.tensor("self"), mask = call.tensor("mask");
+  TensorView source = call.tensor("source");
+  if (!call.ok())
+    return;
+  if (source.dtype != self.dtype)
+    return call.fail("the source's dtype is not that of the tensor");
+  std::vector<int64_t> shape = commonShape(self, mask);
+  self = call.broadcast(self, shape);
+  mask = call.broadcast(mask, shape);
+  if (!call.ok())
+    return;
+  Mask chosen = maskOf(mask);
+  if (elementsOf(source) < chosen.trues())
+    return call.fail("the source has " + std::to_string(elementsOf(source)) +
+                     " elements, and the mask chooses " +
+                     std::to_string(chosen.trues()));
+  size_t bytes = itemSize(self.dtype);
+  auto *made = static_cast<char *>(call.make(0, self.dtype, shape));
+  if (!made)
+    return;
+  std::copy_n(static_cast<const char *>(self.data),
+              static_cast<size_t>(elementsOf(self)) * bytes, made);
+  assignRows(chosen, source.data, bytes, bytes, made);
 }
 
 } // namespace anabranch::runtime

@@ -10,6 +10,8 @@ class OwnCall;
 
 /// aten::nonzero(self)
 void runNonzero(OwnCall &call);
+/// aten::nonzero_static(self, size, fill_value)
+void runNonzeroStatic(OwnCall &call);
 /// aten::index.Tensor(self, indices), where one index is a mask and the others
 /// are None.
 void runIndex(OwnCall &call);
@@ -17,6 +19,8 @@ void runIndex(OwnCall &call);
 void runMaskedSelect(OwnCall &call);
 /// aten::index_put(self, indices, values, accumulate=False), with such indices.
 void runIndexPut(OwnCall &call);
+/// aten::masked_scatter(self, mask, source)
+void runMaskedScatter(OwnCall &call);
 
 } // namespace anabranch::runtime
 

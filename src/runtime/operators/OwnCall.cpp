@@ -16,6 +16,12 @@ std::vector<int64_t> shapeOf(const TensorView &tensor) {
   return {tensor.shape, tensor.shape + tensor.rank};
 }
 
+double realOf(const HostArgument &argument) {
+  if (argument.kind == HostArgument::Kind::Int)
+    return static_cast<double>(argument.integer);
+  return argument.kind == HostArgument::Kind::Float ? argument.real : 0;
+}
+
 const HostArgument *OwnCall::find(const char *name) const {
   for (size_t i = 0; i < call.argumentCount; ++i)
     if (std::strcmp(call.arguments[i].name, name) == 0)
@@ -85,9 +91,19 @@ bool OwnCall::boolean(const char *name) const {
   return found && found->kind == HostArgument::Kind::Bool && found->boolean;
 }
 
+bool OwnCall::isTensor(const char *name) const {
+  const HostArgument *found = find(name);
+  return found && found->kind == HostArgument::Kind::Tensor;
+}
+
 int64_t OwnCall::integer(const char *name) const {
   const HostArgument *found = find(name);
   return found && found->kind == HostArgument::Kind::Int ? found->integer : 0;
+}
+
+double OwnCall::real(const char *name) const {
+  const HostArgument *found = find(name);
+  return found ? realOf(*found) : 0;
 }
 
 const HostArgument *OwnCall::items(const char *name, size_t &count) const {

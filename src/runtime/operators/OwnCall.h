@@ -31,7 +31,10 @@ public:
                        const std::vector<int64_t> &shape);
   bool has(const char *name) const;
   bool boolean(const char *name) const;
+  bool isTensor(const char *name) const;
   int64_t integer(const char *name) const;
+  /// The number, which may be an integer.
+  double real(const char *name) const;
   /// The items of a list.
   const HostArgument *items(const char *name, size_t &count) const;
 
@@ -60,6 +63,9 @@ private:
 };
 
 std::vector<int64_t> shapeOf(const TensorView &tensor);
+
+/// The float or integer of an argument; else zero.
+double realOf(const HostArgument &argument);
 
 } // namespace anabranch::runtime
 

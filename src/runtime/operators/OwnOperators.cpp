@@ -4,8 +4,10 @@
 #include "runtime/operators/OwnOperators.h"
 
 #include "runtime/operators/CountOperators.h"
+#include "runtime/operators/HistogramOperators.h"
 #include "runtime/operators/MaskOperators.h"
 #include "runtime/operators/OwnCall.h"
+#include "runtime/operators/UniqueOperators.h"
 
 #include <new>
 
@@ -20,12 +22,18 @@ struct Row {
 
 constexpr Row rows[] = {
     {"runtime::nonzero", runNonzero},
+    {"runtime::nonzero_static", runNonzeroStatic},
     {"runtime::index", runIndex},
     {"runtime::masked_select", runMaskedSelect},
     {"runtime::index_put", runIndexPut},
+    {"runtime::masked_scatter", runMaskedScatter},
     {"runtime::repeat_interleave", runRepeatInterleave},
     {"runtime::_unique2", runUnique},
+    {"runtime::unique_dim", runUniqueDim},
+    {"runtime::unique_consecutive", runUniqueConsecutive},
     {"runtime::bincount", runBincount},
+    {"runtime::histc", runHistc},
+    {"runtime::histogram", runHistogram},
 };
 
 } // namespace

@@ -30,11 +30,16 @@ def experts(x):
 
 
 FUNCTIONS = {
-    "rows": lambda x: (x[x[:, 0] > 0] * 2).sum(0) + x,
+    "chosen": lambda x: (x[x[:, 0] > 0] * 2).sum(0) + x,
     "elements": lambda x: x[x > 0].exp().sum(),
     "masked_select": lambda x: torch.masked_select(x, x[:, :1] > 1).sum() + x,
     "nonzero": lambda x: (x > 0).nonzero().sum(0),
     "experts": experts,
+    "histc": lambda x: torch.histc(x, 4),
+    "histogram": lambda x: torch.histogram(x, 4, weight=x, density=True).bin_edges,
+    "masked_scatter": lambda x: x.masked_scatter(x > 0, x.flip(0)),
+    "rows": lambda x: torch.unique(x > 0, dim=0).sum(),
+    "runs": lambda x: torch.unique_consecutive(x > 0).sum(),
     "again": lambda x: x[x[:, 0] > 0][:, 1:].sum(0) + x[x[:, 1] < 0].sum(),
 }
 INTEGERS = {

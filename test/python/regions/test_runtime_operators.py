@@ -35,6 +35,31 @@ COUNTS = {
     "unique": lambda n: torch.unique(n - 3, return_inverse=True, return_counts=True),
     "halves": lambda n: torch.unique(n.half() / 2, return_counts=True),
 }
+EDGES = [-4.0, -1.0, 3.5, 7.0]
+HISTOGRAMS = {
+    "bounds of data": lambda x: torch.histc(x, 7),
+    "bins": lambda x: torch.histogram(x, 7),
+    "wide": lambda x: torch.histogram(x.double(), 7, range=(-3.3, 4.1)),
+    "density": lambda x: torch.histogram(
+        x, 5, range=(-9.0, 9.0), weight=x * x + 1, density=True
+    ),
+    "edges": lambda x: torch.histogram(x, torch.tensor(EDGES), weight=x),
+}
+ROWS = {
+    "consecutive": lambda x: torch.unique_consecutive(x // 3),
+    "all of it": lambda x: torch.unique_consecutive(
+        x // 3, return_inverse=True, return_counts=True
+    ),
+    "rows": lambda x: torch.unique_consecutive(x > 0, dim=0, return_counts=True),
+    "sorted rows": lambda x: torch.unique(x > 0, dim=0, return_inverse=True),
+    "sorted columns": lambda x: torch.unique(x, dim=-1, return_counts=True),
+}
+MASKS = {
+    "scatter": lambda x: x.masked_scatter(x > 0, x.flip(0)),
+    "broadcast": lambda x: x[0].masked_scatter(x > 0, x.flip(1)),
+    "static": lambda x: torch.nonzero_static(x > 2, size=6, fill_value=-3),
+    "shorter": lambda x: torch.nonzero_static(x, size=2),
+}
 MOST = 2**63 - 1
 # Of each dtype these run; of f32 all do.
 SOME = ("elements", "nonzero")
@@ -78,6 +103,29 @@ def test_counts() -> None:
     check_own(small, *[(torch.tensor(n, dtype=torch.int8),) for n in lists])
 
 
+def test_histograms() -> None:
+    calls = [(value,) for value in matrices(torch.float32)]
+    calls += [(torch.linspace(-1, 1, 20).view(4, 5),)]
+    check_own(HISTOGRAMS, *calls)
+
+
+def test_empty_histogram() -> None:
+    functions = {name: HISTOGRAMS[name] for name in ("bounds of data", "bins")}
+    check_own(functions, (torch.empty(0),))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_unique_rows(dtype) -> None:
+    calls = [(value,) for value in matrices(dtype)]
+    names = ROWS if dtype is torch.float32 else ("sorted columns",)
+    calls += [(calls[0][0].t().contiguous().t(),)]
+    check_own({name: ROWS[name] for name in names}, *calls)
+
+
+def test_static_masks() -> None:
+    check_own(MASKS, *[(value,) for value in matrices(torch.float32)])
+
+
 def test_unique_floats() -> None:
     nan, inf = float("nan"), float("inf")
     x = torch.tensor([0.0, -0.0, 9.0, inf, -inf, 9.0, -1.5, 1e-45])
@@ -102,6 +150,9 @@ def test_unique_floats() -> None:
         (torch.repeat_interleave, [1, -1], "negative"),
         (lambda n: torch.repeat_interleave(n, output_size=5), [1, 1], "add up to 2"),
         (lambda n: aten.index_put(n, [n > 0], n[:2]), [1, 1, 1], "broadcast"),
+        (lambda n: n.masked_scatter(n > 0, n[:2]), [1, 1, 1], "chooses 3"),
+        (lambda n: torch.histc(n / 0, 3), [1, 2], "not finite"),
+        (lambda n: torch.histogram(n / 0, 3), [1, 2], "not finite"),
     ],
 )
 def test_errors_name_the_line(function, numbers, message) -> None:
