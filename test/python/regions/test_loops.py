@@ -262,6 +262,24 @@ def test_operators_of_users_run_in_each_trip():
     assert_whole()
 
 
+def seconds_to_interrupt(run, argument) -> float:
+    """How long a call runs on after Ctrl-C."""
+    told: list[float] = []
+
+    def interrupt() -> None:
+        time.sleep(0.1)
+        told.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        run(argument)
+    late = time.perf_counter() - told[0]
+    thread.join()
+    return late
+
+
 def test_an_endless_loop_can_be_interrupted():
     def function(x):
         return while_loop(lambda x: x.sum() < 1, lambda x: (x * 1,), (x,))[0]
@@ -269,20 +287,9 @@ def test_an_endless_loop_can_be_interrupted():
     run = compiled(function, fullgraph=True)
     with torch.no_grad():
         assert_equal(run(torch.ones(3)), torch.ones(3))
-        told: list[float] = []
-
-        def interrupt() -> None:
-            time.sleep(0.3)
-            told.append(time.perf_counter())
-            os.kill(os.getpid(), signal.SIGINT)
-
-        thread = threading.Thread(target=interrupt)
-        thread.start()
-        with pytest.raises(KeyboardInterrupt):
-            run(torch.zeros(3))
-        late = time.perf_counter() - told[0]
-        thread.join()
-        assert late < 1, "it is 0.1 on a machine that is not busy"
+        # A busy machine may keep the process from its CPU now and then.
+        tries = (seconds_to_interrupt(run, torch.zeros(3)) for _ in range(10))
+        assert any(late < 0.1 for late in tries)
         assert_equal(run(torch.ones(3)), torch.ones(3))
 
 
