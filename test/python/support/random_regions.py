@@ -10,12 +10,14 @@ runner in C++."""
 from __future__ import annotations
 
 import argparse
+import copy
 import dataclasses
 import json
 import linecache
 import logging
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -117,6 +119,39 @@ class Module(torch.nn.Module):
         return self.function(x, y)
 
 
+class BothWays:
+    """A backend that runs each graph by PyTorch and by Anabranch, and keeps what differs.
+    So Dynamo, which takes most of the time, traces a program once."""
+
+    def __init__(self) -> None:
+        self.differences: list[str] = []
+        # What PyTorch's own run of the graph refused.
+        self.refusal = ""
+        self.calls = 0
+
+    def __call__(
+        self, module: torch.fx.GraphModule, inputs: list[Any]
+    ) -> Callable[..., Any]:
+        plain = copy.deepcopy(module)
+        ours = anabranch.anabranch(module, inputs)
+
+        def run(*given: Any) -> Any:
+            copies = [_copied(v) if torch.is_tensor(v) else v for v in given]
+            try:
+                wanted = plain(*copies)
+            except Exception as error:
+                self.refusal = str(error)
+                raise
+            got = ours(*given)
+            for place, pair in enumerate(zip([*got, *given], [*wanted, *copies])):
+                if text := _difference(*pair):
+                    self.differences.append(f"call {self.calls}, value {place}: {text}")
+            self.calls += 1
+            return got
+
+        return run
+
+
 def compiled_with(program: Program, backend: Any) -> Callable[..., Any]:
     torch._dynamo.reset()
     return torch.compile(
@@ -196,32 +231,39 @@ def _difference(got: Any, want: Any) -> str:
 
 def outcome(program: Program) -> tuple[str, str]:
     """How the program fares, and what went wrong."""
+    both = BothWays()
     with torch._dynamo.config.patch(SETTINGS), torch.no_grad():
         try:
-            wanted = compiled_with(program, "eager")
+            run = compiled_with(program, both)
             for arguments in program.calls():
-                wanted(*map(_copied, arguments))
-        except Exception as error:  # noqa: BLE001
-            return REFUSED, str(error)
-        try:
-            ours = compiled_with(program, anabranch.anabranch)
-            found = differences(program, wanted, ours)
+                run(*map(_copied, arguments))
+            found = both.differences
             report = anabranch.last_report() or {}
             if program.packaged and not found:
-                path = exported(program)
-                found = differences(program, wanted, anabranch.load(path))
-                found += run_by_cpp(program, path, wanted)
+                found = package_differences(program, run)
         except anabranch.CompileError as error:
             # torch.export refuses some programs that Dynamo takes, and so do packages.
             return (REFUSED if "export" in str(error) else WRONG), str(error)
         except Exception:  # noqa: BLE001
-            text = traceback.format_exc()[-3000:]
-            return (REFUSED if is_refused(program) else WRONG), text
+            text = both.refusal or traceback.format_exc()[-3000:]
+            is_theirs = bool(both.refusal) or is_refused(program)
+            return (REFUSED if is_theirs else WRONG), text
         if found:
             return (REFUSED if is_refused(program) else WRONG), "\n".join(found)
     reason = report.get("reason") or report.get("eager", "")
     whole = report.get("parts") == 1 and not reason
     return (RIGHT, "") if whole else (CUT, f"{reason}: {report.get('outside')}")
+
+
+def package_differences(program: Program, run: Callable[..., Any]) -> list[str]:
+    """What differs in the results of the package, from Python and from C++. `run` has
+    PyTorch's results."""
+    path = exported(program)
+    try:
+        found = differences(program, run, anabranch.load(path))
+        return found + run_by_cpp(program, path, run)
+    finally:
+        shutil.rmtree(os.path.dirname(path))
 
 
 def is_refused(program: Program) -> bool:
@@ -256,6 +298,8 @@ def main() -> int:
         program = program_of(seed)
         what, text = outcome(program)
         counts[what] += 1
+        if sum(counts.values()) % 100 == 0:
+            print(dict(counts), f"{time.monotonic() - start:.0f} s", flush=True)
         if what in (WRONG, CUT) or options.show:
             print(f"==== seed {seed}: {what}\n{program}\n{program.text}{text}\n")
             sys.stdout.flush()
