@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._export import verifier
 from torch.export import ExportedProgram
 from torch.export.graph_signature import (
     ConstantArgument,
@@ -68,6 +69,7 @@ def read_exported(program: ExportedProgram, forward: Any = None) -> ExportedGrap
         torch.no_grad(),
         preserve_node_meta(),
         _without_notes(program),
+        _with_writing_regions(),
     ):
         program = program.run_decompositions(export_decompositions())
         with whole_composites():
@@ -89,6 +91,19 @@ def read_exported(program: ExportedProgram, forward: Any = None) -> ExportedGrap
             for symbol, bounds in program.range_constraints.items()
         },
     )
+
+
+@contextlib.contextmanager
+def _with_writing_regions() -> Iterator[None]:
+    """Lets torch.export keep the writes at the end of a region's graph, which its check of
+    a decomposed program refuses. `flatten` makes results of them, and the description
+    refuses a write that is left."""
+    functional = verifier.is_functional
+    verifier.is_functional = lambda op: op is aten.copy_.default or functional(op)
+    try:
+        yield
+    finally:
+        verifier.is_functional = functional
 
 
 @contextlib.contextmanager

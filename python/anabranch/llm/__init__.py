@@ -18,6 +18,7 @@ decoding/         the loop of plain calls of generate(), and masks of its steps
 sampling/         draws tokens in a compiled graph
 batching/         requests of different lengths over one pool
 exporting         llm.export: one package with prefill, decode and state
+exported_answer   the loop of a package that generates answers by one call
 checkpoint        llm.load: a model and its tokenizer
 model_files       finds the files of a model
 gguf_model        keeps the integers of a GGUF file

@@ -17,6 +17,7 @@ from .. import export as export_module
 from ..extension import configure
 from . import kept_states
 from .batching.masks import Masks
+from .exported_answer import Answer
 from .kept_states import Kept, keeps_bytes
 from .key_values import KeyValues, LayerShape, PlacedLayer
 from .language_model import checked_calibration, checked_length, checked_model
@@ -37,6 +38,7 @@ def export(
     max_length: int | None = None,
     kv_cache_dtype: str | None = None,
     sizes: Sequence[int] = SIZES,
+    answer: int | None = None,
     targets: Sequence[str] | None = None,
     config: Config | None = None,
     overwrite: bool = False,
@@ -51,6 +53,7 @@ def export(
                                  as of anabranch.llm.compile
     path                         the package's folder
     sizes                        how many tokens a call may have
+    answer                       None, or how many tokens a call generates at most
     targets, config, overwrite   as of anabranch.export
 
     A call takes three tensors and returns logits, float [1, vocabulary]:
@@ -60,6 +63,17 @@ def export(
     last    int64 [1]: the column of `tokens` whose logits are asked for
 
     Tokens after `last` only fill the call up; the next call overwrites them.
+
+    With `answer`, a call goes on greedily after the prompt, until it has made `count`
+    tokens or the token `end`, or the state is full. It takes two tensors more, and
+    returns tokens in the place of logits:
+
+    count   int64 [1]: zero where only a part of the prompt is read
+    end     int64 [1]: -1 where no token ends an answer
+
+    found   int64 [answer]: the tokens, then -1
+    made    int64 [1]: how many they are
+
     ValueError: what anabranch.llm.compile refuses, or wrong sizes.
     """
     checked_model(model, quantize)
@@ -77,16 +91,23 @@ def export(
         model = quantized_once(model, quantize, calibration, settings)
     step = _Step(model, KeyValues(model, capacity, in_bytes).layers, capacity).eval()
     tokens = torch.zeros((1, wanted[-1]), dtype=torch.long)
+    zero = torch.zeros(1, dtype=torch.long)
+    given = {"tokens": tokens, "start": zero, "last": zero.clone()}
+    exported: nn.Module = step
+    if answer is not None:
+        if type(answer) is not int or answer < 1:
+            raise ValueError(f"answer must be an int of one or more, got {answer!r}")
+        exported = Answer(step, answer, capacity).eval()
+        given |= {"count": zero + answer, "end": zero - 1}
     dynamic = None
     if len(wanted) > 1:
         set_gears(tokens, {1: wanted})
         count = Dim("count", min=1, max=wanted[-1])
-        dynamic = {"tokens": {1: count}, "start": None, "last": None}
-    zero = torch.zeros(1, dtype=torch.long)
+        dynamic = dict.fromkeys(given) | {"tokens": {1: count}}
     export_module(
-        step,
+        exported,
         path,
-        {"tokens": tokens, "start": zero, "last": zero.clone()},
+        given,
         dynamic_shapes=dynamic,
         targets=targets,
         config=settings,
