@@ -65,7 +65,12 @@ EXPORTS: dict[str, dict[str, Any]] = {
     "exported super": {"super_kernels": "marked"},
     "exported auto supers": {"super_kernels": "auto"},
 }
-OURS = (*OPTIONS, *EXPORTS)
+# By `anabranch.compile`, which takes sizes that the data decides into the graph.
+WHOLE: dict[str, dict[str, Any]] = {
+    "anabranch whole": {},
+    "anabranch whole frozen": {"freeze": True},
+}
+OURS = (*OPTIONS, *EXPORTS, *WHOLE)
 # With the scopes of the model.
 MARKED = ("marked", "super", "exported super")
 # The limit, which no contender can beat: `bound`.
@@ -126,6 +131,8 @@ def contender(name: str, work: Workload) -> Callable:
         return torch.compile(function, options=INDUCTOR_MAX)
     if name in OPTIONS:
         return torch.compile(function, backend=ours, options=OPTIONS[name])
+    if name in WHOLE:
+        return anabranch.compile(function, **WHOLE[name])
     if name in EXPORTS:
         return deployed(function, work.arguments, **EXPORTS[name])
     if name in peers.PEERS:

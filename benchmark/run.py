@@ -29,6 +29,7 @@ import overhead  # noqa: F401
 import products  # noqa: F401
 import quantised_models.pt2e
 import quantised_models.rounded_rows  # noqa: F401
+import regions.programs  # noqa: F401
 import serving.embedding  # noqa: F401
 import shapes  # noqa: F401
 import starting  # noqa: F401

@@ -9,6 +9,7 @@ import pytest
 import torch
 from checking import assert_equal, compiled
 from torch import nn
+from torch.nn.attention.experimental._paged_attention import PagedAttention
 from torch.nn.attention.flex_attention import (
     create_block_mask,
     flex_attention,
@@ -178,6 +179,38 @@ def test_symbolic_heads_of_a_batch():
         torch._dynamo.mark_dynamic(tensor, 0)
         torch._dynamo.mark_dynamic(tensor, 2)
     compare([("none", "none")], given)
+
+
+@pytest.mark.parametrize("queries", [128, 1])
+def test_pages(queries):
+    """Keys and values of two requests in pages of one pool, that a block mask of pages and
+    a score function find by a table."""
+    size, count, rows = 64, 6, torch.arange(2)
+    pages = PagedAttention(count, size, max_batch_size=2, device="cpu")
+    for row in rows:
+        pages.reserve(row, torch.tensor(128))
+    pool = [torch.zeros(1, 2, count * size, 16) for _ in "kv"]
+    query, *given = operands(2, queries, 128, heads=2)
+    pages.assign(rows, torch.arange(128).expand(2, 128), *given, *pool)
+    mask = create_block_mask(
+        lambda b, h, i, j: i + 128 - queries >= j,
+        *(2, 1, queries, 128),
+        device="cpu",
+        BLOCK_SIZE=size,
+    )
+    shown = pages.convert_logical_block_mask(mask)
+    paged = pages.get_score_mod(SCORES["alibi"])
+
+    def function(query, keys, values):
+        return flex_attention(
+            *(query, keys, values), paged, shown, enable_gqa=query.shape[1] != 2
+        )
+
+    with torch.no_grad():
+        plain = flex_attention(query, *given, SCORES["alibi"], mask, enable_gqa=True)
+        got = compiled(function, fullgraph=True)(query, *pool)
+    assert_equal(got, plain, **CLOSE)
+    assert_whole()
 
 
 def test_index_beyond_a_captured_table():

@@ -1,0 +1,1 @@
+"""Graphs whose sizes, branches and loops the data decides, beside their peers."""
