@@ -13,7 +13,7 @@ namespace anabranch::runtime {
 class CallerSignal {
 public:
   /// The number of the last signal. Read it before looking for work.
-  uint32_t latest() const { return news.load(std::memory_order_seq_cst); }
+  uint32_t latest() const { return news.load(std::memory_order_acquire); }
   /// Signals that there may be work for the caller.
   void tell() {
     // Either this thread sees that the caller sleeps, or the caller sees the
