@@ -10,13 +10,23 @@ function(anabranch_runtime_tests)
     string(APPEND outside " -DCMAKE_C_FLAGS=${flag} -DCMAKE_CXX_FLAGS=${flag}"
       " -DCMAKE_EXE_LINKER_FLAGS='-fsanitize-link-c++-runtime -lstdc++'")
   endif()
+  # Programs for another architecture are built by the same toolchain, and run
+  # in its emulator.
+  set(launcher "")
+  if(CMAKE_CROSSCOMPILING)
+    string(APPEND outside " -DCMAKE_TOOLCHAIN_FILE=${CMAKE_TOOLCHAIN_FILE}"
+      " -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=BOTH")
+    list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " launcher)
+    string(APPEND launcher " ")
+  endif()
   add_library(test_kernels MODULE ${CMAKE_SOURCE_DIR}/test/support/runtime/TestKernels.c)
   target_include_directories(test_kernels PRIVATE ${CMAKE_SOURCE_DIR}/include)
   target_sources(runtime-test PRIVATE ${CMAKE_SOURCE_DIR}/test/support/runtime/TestClient.c)
   add_dependencies(runtime-test test_kernels anabranch-run)
   target_compile_definitions(runtime-test PRIVATE
     ANABRANCH_TEST_KERNELS="$<TARGET_FILE:test_kernels>"
-    ANABRANCH_RUN_TOOL="$<TARGET_FILE:anabranch-run>"
+    ANABRANCH_LAUNCHER="${launcher}"
+    ANABRANCH_RUN_TOOL="${launcher}$<TARGET_FILE:anabranch-run>"
     ANABRANCH_BINARY_DIR="${CMAKE_BINARY_DIR}"
     ANABRANCH_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
     ANABRANCH_OUTSIDE="${outside}")

@@ -41,7 +41,7 @@ inline constexpr CpuRow armCpus[] = {
 
 /// Every core that says its implementer and part counts as one of this table.
 inline constexpr CpuMaker arm = {
-    {"Arm"}, std::begin(armCpus), std::end(armCpus), "aarch64", "aarch64"};
+    {"Arm"}, std::begin(armCpus), std::end(armCpus), "neoverse-v2", "aarch64"};
 
 } // namespace anabranch::machine
 

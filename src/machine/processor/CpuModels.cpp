@@ -66,7 +66,7 @@ const CpuMaker &makerOf(const CpuIdentity &cpu) {
 
 CpuIdentity readIdentity() {
   CpuIdentity cpu;
-  cpu.hasAvx512 = cpuHas("avx512f");
+  cpu.hasExtensions = cpuHas("avx512f");
   for (int i = 0; i < multiplyCount; ++i)
     cpu.multiplies[i] = cpuHas(Multiply(i));
 #if defined(__x86_64__)
@@ -84,6 +84,7 @@ CpuIdentity readIdentity() {
   cpu.model = (a >> 4 & 0xf) | (a >> 12 & 0xf0);
 #elif defined(__aarch64__)
   ArmIdentity core = ArmIdentity::host();
+  cpu.hasExtensions = cpuHas(Multiply::DotBF16);
   cpu.maker = arm.names[0];
   cpu.family = core.implementer;
   cpu.model = core.part;
@@ -127,7 +128,7 @@ const CpuModel &cpuModelOf(const CpuIdentity &cpu) {
       });
   if (row != maker.end)
     return row->model;
-  return *findCpuModel(cpu.hasAvx512 ? maker.newestAvx512 : maker.newest);
+  return *findCpuModel(cpu.hasExtensions ? maker.newestExtended : maker.newest);
 }
 
 const CpuModel &hostCpuModel() {

@@ -22,8 +22,8 @@ using Multiplies = std::bitset<multiplyCount>;
 struct CpuIdentity {
   std::string maker;
   unsigned family = 0, model = 0;
-  bool hasAvx512 = false;
-  Multiplies multiplies; ///< those that the CPU offers
+  bool hasExtensions = false; ///< AVX-512; on Arm, products of bf16
+  Multiplies multiplies;      ///< those that the CPU offers
 };
 
 /// The model of this name; null if there is none.
@@ -32,7 +32,7 @@ const CpuModel *findCpuModel(std::string_view name);
 /// The model of a CPU. Virtual machines may report wrong numbers: if the model
 /// found lacks a multiply that the CPU offers, it is not the CPU's. Such a CPU,
 /// and one that the table lacks, counts as the newest model of its maker with
-/// the same vectors.
+/// the same extensions.
 const CpuModel &cpuModelOf(const CpuIdentity &cpu);
 
 /// The model of this machine, with the sizes of this machine's caches.

@@ -29,11 +29,12 @@ struct CpuRow {
 };
 
 /// The table of a maker, and the models that count for CPUs which it lacks: the
-/// newest with AVX-512, and the newest without.
+/// newest with AVX-512 or, on Arm, with products of bf16; and the newest
+/// without.
 struct CpuMaker {
   std::string_view names[2]; ///< by CPUID
   const CpuRow *begin, *end;
-  std::string_view newestAvx512, newest;
+  std::string_view newestExtended, newest;
 };
 
 } // namespace anabranch::machine

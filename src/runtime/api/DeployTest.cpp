@@ -26,9 +26,11 @@ TEST(Deploy, AProgramOfItsOwnRunsAPackage) {
   shell("cmake -G Ninja -S " ANABRANCH_SOURCE_DIR "/examples/05_deploy -B " +
         build + " -DCMAKE_PREFIX_PATH=" + prefix + " " ANABRANCH_OUTSIDE);
   shell("cmake --build " + build);
-  std::string said = shell(build + "/deploy " + folder.path + "/package");
+  std::string program = ANABRANCH_LAUNCHER + build + "/deploy",
+              package = " " + folder.path + "/package";
+  std::string said = shell(program + package);
   EXPECT_NE(said.find(": 10 sum 20\n"), std::string::npos) << said;
-  EXPECT_EQ(shell(build + "/deploy_c " + folder.path + "/package"), ": 10\n");
+  EXPECT_EQ(shell(program + "_c" + package), ": 10\n");
 }
 
 } // namespace anabranch::testing
