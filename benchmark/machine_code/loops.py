@@ -14,6 +14,7 @@ SYMBOL = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S.*?)\s*$")
 TARGET = re.compile(r"\b(?:0x)?([0-9a-f]+) <[^>]*>$")
 BRANCH = re.compile(r"^(?:b(?:\.\w+)?|cbn?z|tbn?z|j\w+)\s")
+JUMP = re.compile(r"^(?:b|jmp)\s")
 CALL = re.compile(r"^(?:blr?|call\w*)\s")
 STACK = re.compile(r"\[sp\b|\(%rsp\b|\(%rbp\b")
 # Bytes of an element of a vector register of 64-bit Arm, and of a register.
@@ -77,6 +78,13 @@ def parse(listing: str) -> dict[str, list[Instruction]]:
     return functions
 
 
+def leaves(one: Instruction, first: int, last: int) -> bool:
+    """Whether the instruction always jumps out of a range. Then the range is the end of an
+    outer loop, whose inner loop stands elsewhere."""
+    target = one.branches_to if JUMP.match(one.text) else None
+    return target is not None and not first <= target <= last
+
+
 def loops_of(functions: dict[str, list[Instruction]]) -> Iterator[Loop]:
     for name, body in functions.items():
         begin = body[0].address if body else 0
@@ -92,7 +100,9 @@ def loops_of(functions: dict[str, list[Instruction]]) -> Iterator[Loop]:
             ):
                 continue
             inside = tuple(one for one in body if first <= one.address <= last)
-            if not any(CALL.match(one.text) for one in inside):
+            if not any(
+                CALL.match(one.text) or leaves(one, first, last) for one in inside
+            ):
                 yield Loop(name, inside)
 
 

@@ -36,6 +36,25 @@ kernels.so:     file format elf64-littleaarch64
 """
 
 
+# The block at 0x20 ends an outer loop: its inner loop is the one at 0x40.
+ROTATED = """
+0000000000000020 <k_tile>:
+      20:      \tldr\tx8, [sp, #0x10]
+      24:      \tb\t0x40 <k_tile+0x20>
+      28:      \tadd\tx9, x9, #0x1
+      2c:      \tb.lt\t0x20 <k_tile>
+      30:      \tret
+      40:      \tfmla\tv1.4s, v0.4s, v2.s[1]
+      44:      \tb.lt\t0x40 <k_tile+0x20>
+      48:      \tb\t0x28 <k_tile+0x8>
+"""
+
+
+def test_an_outer_loop_around_a_block_elsewhere_does_not_count() -> None:
+    (inner,) = loops.loops_of(loops.parse(ROTATED))
+    assert (inner.body[0].address, inner.spills) == (0x40, 0)
+
+
 def found() -> list[loops.Loop]:
     return list(loops.loops_of(loops.parse(ARM)))
 

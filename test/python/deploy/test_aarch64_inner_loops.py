@@ -1,0 +1,96 @@
+"""Inner loops of products for Neoverse V1 and V2, by LLVM's scheduling models: their share
+of the core's peak, and that none uses the stack."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import anabranch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmark"))
+from machine_code import analyser, loops, table
+
+TARGETS = ["neoverse-v1", "neoverse-v2"]
+ASKED = TARGETS if "ANABRANCH_EMULATE" in os.environ else TARGETS[:1]
+ROWS, INNER, COLUMNS = 64, 256, 512
+
+pytestmark = pytest.mark.skipif(
+    not shutil.which(analyser.MCA), reason="llvm-mca is not installed"
+)
+
+
+class Bytes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        shape = (INNER, COLUMNS)
+        self.weight = nn.Buffer(torch.randint(-127, 127, shape, dtype=torch.int8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch._int_mm(x, self.weight)
+
+
+class Nibbles(nn.Module):
+    """A product of one row with weights of four bits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        codes = torch.randint(0, 16, (COLUMNS, INNER), dtype=torch.int32)
+        self.weight = nn.Buffer(torch._convert_weight_to_int4pack_for_cpu(codes, 2))
+        self.scales = nn.Buffer(torch.rand(INNER // 128, COLUMNS, 2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch._weight_int4pack_mm_for_cpu(x, self.weight, 128, self.scales)
+
+
+def linear(dtype: torch.dtype) -> nn.Module:
+    return nn.Linear(INNER, COLUMNS).to(dtype)
+
+
+CASES: dict[str, tuple[Callable[[], nn.Module], torch.Tensor, float]] = {
+    "f32": (lambda: linear(torch.float32), torch.randn(ROWS, INNER), 0.9),
+    "bf16": (
+        lambda: linear(torch.bfloat16),
+        torch.randn(ROWS, INNER, dtype=torch.bfloat16),
+        0.85,
+    ),
+    "int8": (Bytes, torch.randint(-127, 127, (ROWS, INNER), dtype=torch.int8), 0.85),
+}
+
+
+def inner_loops(
+    model: nn.Module, given: torch.Tensor, target: str, folder: Path
+) -> list[analyser.Figures]:
+    package = folder / "package.anb"
+    anabranch.export(model.eval(), package, (given,), targets=[target])
+    library = next(package.rglob("kernels.so"))
+    return [analyser.analyse(one, target) for one in loops.inner_loops(library)]
+
+
+@pytest.mark.parametrize("target", ASKED)
+@pytest.mark.parametrize("dtype", CASES)
+def test_share_of_the_peak(dtype: str, target: str, tmp_path: Path) -> None:
+    make, given, share = CASES[dtype]
+    found = inner_loops(make(), given, target, tmp_path)
+    hottest = table.hottest(found)
+    assert hottest.dtype == dtype
+    assert hottest.rate >= share * analyser.peaks(target)[dtype]
+    assert sum(one.spills for one in found) == 0
+
+
+@pytest.mark.parametrize("target", ASKED)
+def test_nibbles(target: str, tmp_path: Path) -> None:
+    """Memory gives a core of a full chip less: 300 GB/s for 64 cores of 2.6 GHz are 1.8
+    bytes a cycle."""
+    given = torch.randn(1, INNER, dtype=torch.bfloat16)
+    found = inner_loops(Nibbles(), given, target, tmp_path)
+    products = [one for one in found if one.dtype]
+    assert max(one.loaded / one.cycles for one in products) >= 8
+    assert sum(one.spills for one in products) == 0
