@@ -55,6 +55,26 @@ def test_an_outer_loop_around_a_block_elsewhere_does_not_count() -> None:
     assert (inner.body[0].address, inner.spills) == (0x40, 0)
 
 
+@pytest.mark.skipif(not shutil.which(analyser.MCA), reason="llvm-mca is not installed")
+@pytest.mark.parametrize(
+    "neon, sve",
+    [
+        ("fmla v0.4s, v1.4s, v2.4s", "fmla z0.s, p0/m, z1.s, z2.s"),
+        ("smmla v0.4s, v1.16b, v2.16b", "smmla z0.s, z1.b, z2.b"),
+        ("bfmmla v0.4s, v1.8h, v2.8h", "bfmmla z0.s, z1.h, z2.h"),
+    ],
+)
+def test_longer_vectors_of_neoverse_v1_multiply_no_faster(neon: str, sve: str) -> None:
+    """Kernels keep vectors of 128 bits on a core with SVE."""
+
+    def rate(text: str) -> float:
+        view = analyser.run_mca("neoverse-v1", text)["InstructionInfoView"]
+        cycles = view["InstructionList"][0]["RThroughput"]
+        return analyser.multiply_adds(text, vector_bytes=32)[1] / cycles
+
+    assert rate(sve) == rate(neon)
+
+
 def found() -> list[loops.Loop]:
     return list(loops.loops_of(loops.parse(ARM)))
 
