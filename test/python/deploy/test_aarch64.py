@@ -3,6 +3,7 @@ ARMv8.2, and on one with every feature. Results are held against eager PyTorch."
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -158,3 +159,27 @@ def test_is_refused_here(tmp_path: Path) -> None:
     anabranch.export(model.eval(), package, inputs, targets=["grace"])
     with pytest.raises(RuntimeError, match="made for aarch64, this machine is x86-64"):
         anabranch.load(package)
+
+
+@pytest.mark.parametrize("targets", [["grace"], ["native", "grace"]])
+def test_tuning_for_another_machine_is_refused(
+    targets: list[str], tmp_path: Path
+) -> None:
+    model, inputs = MODELS["layers"]()
+    package = tmp_path / "arm.anb"
+    with pytest.raises(ValueError, match="on this machine, not on grace"):
+        anabranch.export(
+            model, package, inputs, targets=targets, config=anabranch.Config(tune=True)
+        )
+    assert not package.exists()
+
+
+def test_no_weight_is_watched(tmp_path: Path) -> None:
+    """A package has its weights inside, so none can change: with watched weights asked for,
+    the only input is the call's."""
+    model, inputs = MODELS["layers"]()
+    package = tmp_path / "arm.anb"
+    config = anabranch.Config(watch=True)
+    anabranch.export(model.eval(), package, inputs, targets=["grace"], config=config)
+    manifest = json.loads((package / "manifest.json").read_text())
+    assert len(manifest["signature"]["inputs"]) == 1, manifest["signature"]
