@@ -22,13 +22,15 @@ test-fast: build ## the subset to run after each edit, about a minute
 
 # Rates of an emulator say nothing. It hangs where a process forks while another thread runs.
 NOT_EMULATED := -MeasureMachine.*:Processes.AFork*
-test-aarch64: build ## suites of kernels and packages of operators on emulated cores of 64-bit Arm
+test-aarch64: build ## kernels, packages, the runtime and the compiler on emulated cores of 64-bit Arm
 	ANABRANCH_EMULATE=1 build/bin/native-test --gtest_brief=1
 	ANABRANCH_EMULATE=1 build/bin/kernels-test --gtest_brief=1 --gtest_filter='*neoverse*:*aarch64*:*EmitKernel*:*RegionWrite*:*RowPrefetch*'
 	cmake -G Ninja -B build-aarch64 -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DANABRANCH_RUNTIME_ONLY=ON -DANABRANCH_PYTHON=OFF
 	ninja -C build-aarch64 -j2 process-test trace-test package-test cache-test fft-test machine-test runtime-test
 	for room in process trace package cache fft machine runtime; do qemu-aarch64-static -L /usr/aarch64-linux-gnu -cpu max build-aarch64/bin/$$room-test --gtest_brief=1 --gtest_filter='$(NOT_EMULATED)' || exit 1; done
-	ANABRANCH_EMULATE=1 $(PYTHON) -m pytest -q test/python/deploy/test_aarch64.py test/python/deploy/test_aarch64_operators.py
+	ANABRANCH_EMULATE=1 $(PYTHON) -m pytest -q test/python/deploy/test_aarch64*.py
+	$(PYTHON) scripts/wheel.py --aarch64
+	ANABRANCH_EMULATE=1 $(PYTHON) -m pytest -q test/repo/aarch64
 
 test-python: wheel ## the wheels compile models on each Python here; ARGS="--torch 2.14.1"
 	$(PYTHON) scripts/run_pythons.py $(ARGS)

