@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from exchange_script import EXCHANGES
 from ranks import run_ranks
 
 SCRIPT = """
@@ -122,5 +123,6 @@ print("done")
 
 
 def test_products_of_two_ranks(tmp_path) -> None:
-    outputs = run_ranks(tmp_path, SCRIPT, 2)
+    outputs = run_ranks(tmp_path, SCRIPT + EXCHANGES, 2)
     assert all("done" in output for output in outputs)
+    assert all("exchanged" in output for output in outputs)

@@ -23,10 +23,14 @@ ELSEWHERE = {
     "npu_all_gather_base_mm",
     "npu_all_gather_quant_mm",
     "npu_all_to_all_matmul",
+    "npu_all_to_all_quant_matmul",
+    "npu_alltoallv_gmm",
+    "npu_alltoallv_quant_gmm",
     "npu_format_cast",
     "npu_format_cast_",
     "_npu_paged_attention_get_workspace",
     "_npu_paged_attention_v2_get_workspace",
+    "npu_gmm_alltoallv",
     "npu_matmul_all_to_all",
     "npu_mm_all_reduce_base",
     "npu_mm_reduce_scatter_base",
@@ -35,6 +39,8 @@ ELSEWHERE = {
     "npu_moe_distribute_dispatch",
     "npu_moe_distribute_dispatch_v2",
     "npu_prefetch",
+    "npu_quant_gmm_alltoallv",
+    "npu_quant_matmul_all_to_all",
     "npu_quant_mm_reduce_scatter",
 }
 ERRORS = (RuntimeError, ValueError, NotImplementedError, TypeError, IndexError)

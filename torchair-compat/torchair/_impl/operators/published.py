@@ -48,6 +48,13 @@ from .delta.recurrent import (
     npu_recurrent_gated_delta_rule,
     npu_recurrent_gated_delta_rule_functional,
 )
+from .exchanges.even import npu_all_to_all_matmul, npu_matmul_all_to_all
+from .exchanges.even_quant import (
+    npu_all_to_all_quant_matmul,
+    npu_quant_matmul_all_to_all,
+)
+from .exchanges.uneven import npu_alltoallv_gmm, npu_gmm_alltoallv
+from .exchanges.uneven_quant import npu_alltoallv_quant_gmm, npu_quant_gmm_alltoallv
 from .latent.prolog import (
     npu_mla_prolog,
     npu_mla_prolog_v2,
@@ -118,8 +125,6 @@ from .products.joined_products import npu_quant_matmul_gelu, npu_quant_matmul_re
 from .products.quant_matmul import npu_quant_matmul, npu_trans_quant_param
 from .products.rank_products import (
     npu_all_gather_base_mm,
-    npu_all_to_all_matmul,
-    npu_matmul_all_to_all,
     npu_mm_all_reduce_base,
     npu_mm_reduce_scatter_base,
 )
@@ -208,6 +213,9 @@ __all__ = [
     "npu_all_gather_base_mm",
     "npu_all_gather_quant_mm",
     "npu_all_to_all_matmul",
+    "npu_all_to_all_quant_matmul",
+    "npu_alltoallv_gmm",
+    "npu_alltoallv_quant_gmm",
     "npu_anti_mx_quant",
     "npu_anti_quant",
     "npu_apply_rotary_pos_emb",
@@ -253,6 +261,7 @@ __all__ = [
     "npu_gelu_mul",
     "npu_gelu_quant",
     "npu_gemma_rms_norm",
+    "npu_gmm_alltoallv",
     "npu_group_norm_silu",
     "npu_group_norm_swish",
     "npu_group_quant",
@@ -309,9 +318,11 @@ __all__ = [
     "npu_nsa_select_attention_infer",
     "npu_prefetch",
     "npu_prompt_flash_attention",
+    "npu_quant_gmm_alltoallv",
     "npu_quant_grouped_matmul_dequant",
     "npu_quant_lightning_indexer",
     "npu_quant_matmul",
+    "npu_quant_matmul_all_to_all",
     "npu_quant_matmul_gelu",
     "npu_quant_matmul_reduce_sum",
     "npu_quant_max",

@@ -1,72 +1,35 @@
 """Products joined to a collective: each rank has a part of an operand, or of the sums.
 
 After Ascend's API reference of torch_npu, pages npu_all_gather_base_mm,
-npu_mm_reduce_scatter_base, npu_mm_all_reduce_base, npu_all_to_all_matmul and
-npu_matmul_all_to_all. Ranks send what they computed in the dtype of the result."""
+npu_mm_reduce_scatter_base and npu_mm_all_reduce_base. Ranks send what they computed in the
+dtype of the result."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from ..checks import check, check_dtype, check_shape
 from ..definition import npu_operator
 from ..schema import Reserved
 from .quant_matmul import decode_scale, integer_product
+from .rank_groups import (
+    check_gather,
+    check_group,
+    check_scatter,
+    check_turns,
+    gathered,
+    scattered,
+    waited,
+)
 
 _HALF = (torch.float16, torch.bfloat16)
 _SCALES = (torch.float32, torch.int64)
-_MODES = (None, "ai_cpu", "aiv", "ccu")
 
 
-def _check_group(name: str, hcom: str, world_size: int | None) -> int:
-    """The size of the group. RuntimeError: there is no such group, or its size differs."""
-    size = dist.distributed_c10d._resolve_process_group(hcom).size()
-    text = f"world_size must be that of {hcom!r}, {size}, got {world_size}"
-    check(world_size in (None, size), name, text)
-    return size
-
-
-def _check_turns(name: str, comm_turn: int, comm_mode: str | None) -> None:
-    check(comm_turn == 0, name, f"comm_turn must be 0, got {comm_turn}")
-    text = f"comm_mode must be one of {_MODES}, got {comm_mode!r}"
-    check(comm_mode in _MODES, name, text)
-
-
-def check_gather(
-    name: str,
-    hcom: str,
-    world_size: int,
-    gather_index: int,
-    comm_turn: int,
-    comm_mode: str | None,
-) -> int:
-    """Checks the options of a product of rows that ranks gather; the size of the group."""
-    size = _check_group(name, hcom, world_size)
-    _check_turns(name, comm_turn, comm_mode)
-    check(gather_index == 0, name, f"gather_index must be 0, got {gather_index}")
-    return size
-
-
-def check_scatter(
-    name: str,
-    hcom: str,
-    world_size: int,
-    reduce_op: str,
-    comm_turn: int,
-    comm_mode: str | None,
-) -> int:
-    """Checks the options of a product that ranks add up; the size of the group."""
-    size = _check_group(name, hcom, world_size)
-    _check_turns(name, comm_turn, comm_mode)
-    check(reduce_op == "sum", name, f"reduce_op must be sum, got {reduce_op!r}")
-    return size
-
-
-def _check_operands(name: str, first: str, x1: Tensor, x2: Tensor) -> None:
+def check_operands(name: str, first: str, x1: Tensor, x2: Tensor) -> None:
     check_dtype(x1, name, first, (*_HALF, torch.float32, torch.int8))
     check_dtype(x2, name, "x2", (x1.dtype,))
     for what, operand in ((first, x1), ("x2", x2)):
@@ -75,40 +38,9 @@ def _check_operands(name: str, first: str, x1: Tensor, x2: Tensor) -> None:
         )
 
 
-def _check_depth(name: str, x1: Tensor, x2: Tensor) -> None:
+def check_depth(name: str, x1: Tensor, x2: Tensor) -> None:
     left, right = tuple(x1.shape), tuple(x2.shape)
     check(left[1] == right[0], name, f"x1 of {left} and x2 of {right} don't fit")
-
-
-def _waited(sent: Tensor) -> Tensor:
-    return torch.ops._c10d_functional.wait_tensor(sent)
-
-
-def gathered(x: Tensor, size: int, hcom: str) -> Tensor:
-    operators = torch.ops._c10d_functional
-    # As bytes: gloo does not send every dtype.
-    sent = x.contiguous().view(torch.uint8)
-    found = _waited(operators.all_gather_into_tensor(sent, size, hcom))
-    return found.view(x.dtype)
-
-
-def scattered(name: str, made: Tensor, size: int, hcom: str) -> Tensor:
-    """This rank's rows of the sum of `made` over the ranks. RuntimeError: the group's size
-    does not divide the rows."""
-    rows = made.shape[0]
-    check(rows % size == 0, name, f"{size} ranks must divide the rows of self, {rows}")
-    sum_rows = torch.ops._c10d_functional.reduce_scatter_tensor
-    return _waited(sum_rows(made.contiguous(), "sum", size, hcom))
-
-
-def _exchanged(blocks: Tensor, hcom: str) -> Tensor:
-    """Sends block i (ranks, ...) to rank i, and receives one from each."""
-    ranks = blocks.shape[0]
-    sent = blocks.contiguous().view(torch.uint8).reshape(ranks, -1)
-    ones = [1] * ranks
-    operators = torch.ops._c10d_functional
-    found = _waited(operators.all_to_all_single(sent, ones, ones, hcom))
-    return found.view(blocks.dtype).reshape(blocks.shape)
 
 
 def scaled_product(
@@ -121,7 +53,7 @@ def scaled_product(
     output_dtype: torch.dtype | None,
 ) -> Tensor:
     """x1 @ x2 plus bias, of int8 times the scales of rows (m, 1) and of columns (1, n)."""
-    _check_depth(name, x1, x2)
+    check_depth(name, x1, x2)
     columns = x2.shape[1]
     if x1.dtype != torch.int8:
         for what, scale in (("x1_scale", x1_scale), ("x2_scale", x2_scale)):
@@ -179,7 +111,7 @@ def npu_all_gather_base_mm(
     """
     name = "npu_all_gather_base_mm"
     size = check_gather(name, hcom, world_size, gather_index, comm_turn, comm_mode)
-    _check_operands(name, "self", self, x2)
+    check_operands(name, "self", self, x2)
     check_shape(x1_scale, name, "x1_scale", (self.shape[0], 1))
     rows = gathered(self, size, hcom)
     scales = None if x1_scale is None else gathered(x1_scale, size, hcom)
@@ -214,7 +146,7 @@ def npu_mm_reduce_scatter_base(
     """
     name = "npu_mm_reduce_scatter_base"
     size = check_scatter(name, hcom, world_size, reduce_op, comm_turn, comm_mode)
-    _check_operands(name, "self", self, x2)
+    check_operands(name, "self", self, x2)
     made = scaled_product(name, self, x2, bias, x1_scale, x2_scale, output_dtype)
     return scattered(name, made, size, hcom)
 
@@ -259,8 +191,8 @@ def npu_mm_all_reduce_base(
     RuntimeError: another shape, dtype, group or option.
     """
     name = "npu_mm_all_reduce_base"
-    _check_group(name, hcom, None)
-    _check_turns(name, comm_turn, comm_mode)
+    check_group(name, hcom, None)
+    check_turns(name, comm_turn, comm_mode)
     check(reduce_op == "sum", name, f"reduce_op must be sum, got {reduce_op!r}")
     for what, given in (
         ("comm_quant_scale_1", comm_quant_scale_1),
@@ -273,7 +205,7 @@ def npu_mm_all_reduce_base(
     check(x1.dim() in (2, 3), name, f"x1 must have 2 or 3 dimensions, got {x1.dim()}")
     check(x2.dim() == 2, name, f"x2 must have 2 dimensions, got {x2.dim()}")
     rows = x1.flatten(0, -2)
-    _check_depth(name, rows, x2)
+    check_depth(name, rows, x2)
     check_shape(bias, name, "bias", (x2.shape[1],))
     if x1.dtype == torch.int8:
         text = "must be None for x1 of int8"
@@ -295,9 +227,7 @@ def npu_mm_all_reduce_base(
     check_dtype(x3, name, "x3", (made.dtype,))
     check_shape(x3, name, "x3", tuple(made.shape))
     made = made if x3 is None else made + x3
-    return _waited(
-        torch.ops._c10d_functional.all_reduce(made.contiguous(), "sum", hcom)
-    )
+    return waited(torch.ops._c10d_functional.all_reduce(made.contiguous(), "sum", hcom))
 
 
 def _check_none(name: str, text: str, **given: Any) -> None:
@@ -381,89 +311,3 @@ def _dequantised(
     values = sums.to(torch.float32) * factor.reshape(-1)
     values = values if per_token is None else values * per_token.unsqueeze(-1)
     return values.to(kind)
-
-
-@npu_operator
-def npu_all_to_all_matmul(
-    x1: Tensor,
-    x2: Tensor,
-    hcom: str,
-    world_size: int,
-    bias: Tensor | None = None,
-    all2all_axes: list[int] | None = None,
-    all2all_out_flag: bool = True,
-    comm_mode: str | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Gives each rank an equal part of the rows of x1 (m, h) of every rank, side by side:
-    (m / ranks, h * ranks). Returns these rows @ x2 plus bias, and the rows.
-
-    x2    (h * ranks, n) in x1's dtype
-    bias  (n,): float32 for bfloat16, else x1's dtype
-    all2all_axes      [-2, -1] or None
-    all2all_out_flag  whether the rows are returned; else an empty tensor
-
-    RuntimeError: another shape, dtype, group or option.
-    """
-    name = "npu_all_to_all_matmul"
-    size = _check_group(name, hcom, world_size)
-    _check_exchange(name, x1, x2, bias, all2all_axes, [-2, -1], comm_mode)
-    m, h = x1.shape
-    check(m % size == 0, name, f"{size} ranks must divide the rows of x1, {m}")
-    blocks = _exchanged(x1.reshape(size, -1, h), hcom)
-    rows = blocks.transpose(0, 1).reshape(-1, size * h)
-    _check_depth(name, rows, x2)
-    made = _plus(torch.matmul(rows, x2), bias)
-    return made, rows if all2all_out_flag else rows.new_empty(0)
-
-
-@npu_operator
-def npu_matmul_all_to_all(
-    x1: Tensor,
-    x2: Tensor,
-    hcom: str,
-    world_size: int,
-    bias: Tensor | None = None,
-    all2all_axes: list[int] | None = None,
-    comm_mode: str | None = None,
-) -> Tensor:
-    """Gives each rank an equal part of the columns of x1 @ x2 plus bias of every rank, one
-    below the other: (m * ranks, n / ranks).
-
-    x1, x2  (m, k) and (k, n), in one dtype
-    bias    (n,): float32 for bfloat16, else x1's dtype
-    all2all_axes  [-1, -2] or None
-
-    RuntimeError: another shape, dtype, group or option.
-    """
-    name = "npu_matmul_all_to_all"
-    size = _check_group(name, hcom, world_size)
-    _check_exchange(name, x1, x2, bias, all2all_axes, [-1, -2], comm_mode)
-    _check_depth(name, x1, x2)
-    columns = x2.shape[1]
-    even = columns % size == 0
-    check(even, name, f"{size} ranks must divide the columns of x2, {columns}")
-    made = _plus(torch.matmul(x1, x2), bias).unflatten(-1, (size, -1))
-    return _exchanged(made.transpose(0, 1), hcom).flatten(0, 1)
-
-
-def _check_exchange(
-    name: str,
-    x1: Tensor,
-    x2: Tensor,
-    bias: Tensor | None,
-    axes: list[int] | None,
-    known: list[int],
-    comm_mode: str | None,
-) -> None:
-    _check_turns(name, 0, comm_mode)
-    text = f"all2all_axes must be {known} or None, got {axes}"
-    check(axes is None or list(axes) == known, name, text)
-    _check_operands(name, "x1", x1, x2)
-    check_dtype(x1, name, "x1", (*_HALF, torch.float32))
-    kinds = (x1.dtype, torch.float32) if x1.dtype == torch.bfloat16 else (x1.dtype,)
-    check_dtype(bias, name, "bias", kinds)
-    check_shape(bias, name, "bias", (x2.shape[1],))
-
-
-def _plus(made: Tensor, bias: Tensor | None) -> Tensor:
-    return made if bias is None else (made + bias).to(made.dtype)

@@ -12,13 +12,8 @@ from ..checks import check, check_dtype, check_shape
 from ..definition import npu_operator
 from ..element_types import scalar_type
 from ..schema import Reserved
-from .rank_products import (
-    check_gather,
-    check_scatter,
-    gathered,
-    scaled_product,
-    scattered,
-)
+from .rank_groups import check_gather, check_scatter, gathered, scattered
+from .rank_products import scaled_product
 from .small_products import E8M0_BYTES, is_small, small_product
 
 _RESULTS = (torch.float16, torch.bfloat16, torch.float32)

@@ -1,0 +1,1 @@
+"""Products joined to exchanges among ranks: of equal blocks, and of uneven rows."""

@@ -1,0 +1,236 @@
+"""Quantised products joined to an exchange of equal blocks among ranks.
+
+After the schemas and tests of op-plugin's operators npu_all_to_all_quant_matmul and
+npu_quant_matmul_all_to_all."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..checks import FLOATS, check, check_dtype, check_shape
+from ..definition import npu_operator
+from ..element_types import ElementType, element_type, given_type, scalar_type
+from ..products.rank_groups import check_group, check_turns, exchanged
+from ..products.rank_products import check_depth
+from ..products.small_products import small_product
+from ..quantisation.rows import unit_for_zero
+from ..schema import Reserved
+
+_HALF = (torch.float16, torch.bfloat16)
+_EIGHTS = ("float8_e4m3fn", "float8_e5m2", "hifloat8")
+_RESULTS = (torch.float16, torch.bfloat16, torch.float32)
+_PER_CHANNEL, _PER_TOKEN, _MX, _DYNAMIC = 2, 3, 6, 7
+_E5M2 = 23  # PyTorch's number of the dtype
+
+
+def _check_options(
+    name: str,
+    x1: Tensor,
+    x2: Tensor,
+    modes: tuple[int, int, int | None],
+    known: tuple[tuple[int, int], ...],
+    axes: tuple[list[int] | None, list[int]],
+    rest: tuple[int | None, list[int] | None, str | None],
+) -> None:
+    """RuntimeError: operands that are no matrices, or options that nothing here has."""
+    comm_dtype, group_sizes, comm_mode = rest
+    check_turns(name, 0, comm_mode)
+    for what, operand in (("x1", x1), ("x2", x2)):
+        check(
+            operand.dim() == 2, name, f"{what} must have 2 dimensions: {operand.dim()}"
+        )
+    text = f"x1_quant_mode and x2_quant_mode must be one of {known}, got {modes[:2]}"
+    check(modes[:2] in known, name, text)
+    text = f"common_quant_mode must be 0, got {modes[2]}"
+    check(modes[2] in (None, 0), name, text)
+    text = f"comm_quant_dtype must be -1 or None, got {comm_dtype}"
+    check(comm_dtype in (None, -1), name, text)
+    given, right = axes
+    text = f"all2all_axes must be {right} or None, got {given}"
+    check(given is None or list(given) == right, name, text)
+    allowed = ([0], [0, 0, 0], [1, 1, 32]) if modes[0] == _MX else ([0], [0, 0, 0])
+    text = f"group_sizes must be None or one of {allowed}, got {group_sizes}"
+    check(group_sizes is None or list(group_sizes) in allowed, name, text)
+
+
+def _scaled(
+    name: str,
+    operands: tuple[Tensor, Tensor],
+    scales: tuple[Tensor, Tensor | None],
+    bias: Tensor | None,
+) -> Tensor:
+    """(rows @ columns + bias) times the scales (m,) and (n,), in f32."""
+    rows, columns = operands
+    check_depth(name, rows, columns)
+    width = columns.shape[1]
+    check_dtype(bias, name, "bias", FLOATS)
+    check_shape(bias, name, "bias", (width,))
+    of_rows, of_columns = scales
+    check(of_columns is not None, name, "x2_scale is needed")
+    assert of_columns is not None
+    check_dtype(of_columns, name, "x2_scale", (torch.float32,))
+    check_shape(of_columns, name, "x2_scale", (width,), (1, width), (1,))
+    sums = rows @ columns
+    sums = sums if bias is None else sums + bias.to(torch.float32)
+    return sums * of_rows.reshape(-1, 1) * of_columns.reshape(1, -1)
+
+
+def _result(name: str, y_dtype: int | None) -> torch.dtype:
+    number = None if y_dtype == -1 else y_dtype
+    return scalar_type(number, name, "y_dtype", _RESULTS) or torch.float32
+
+
+def _quantised(rows: Tensor, kind: ElementType) -> tuple[Tensor, Tensor]:
+    """The f32 values of rows that are rounded to a small float by their largest element,
+    and the scale of each row."""
+    assert kind.floats is not None
+    wide = rows.to(torch.float32)
+    scale = unit_for_zero(wide.abs().amax(-1) / kind.floats.largest)
+    codes = kind.floats.encode(wide / scale.unsqueeze(-1))
+    return kind.floats.decode(codes), scale
+
+
+@npu_operator
+def npu_all_to_all_quant_matmul(
+    x1: Tensor,
+    x2: Tensor,
+    hcom: str,
+    world_size: int,
+    *,
+    all2all_out_flag: bool = True,
+    bias: Tensor | None = None,
+    x1_scale: Reserved[Tensor | None] = None,
+    x2_scale: Tensor | None = None,
+    common_scale: Reserved[Tensor | None] = None,
+    x1_offset: Reserved[Tensor | None] = None,
+    x2_offset: Reserved[Tensor | None] = None,
+    x1_quant_mode: int | None = None,
+    x2_quant_mode: int | None = None,
+    common_quant_mode: int | None = None,
+    group_sizes: list[int] | None = None,
+    all2all_axes: list[int] | None = None,
+    comm_quant_dtype: int | None = None,
+    x1_quant_dtype: int | None = None,
+    x1_dtype: Reserved[int | None] = None,
+    x2_dtype: int | None = None,
+    x1_scale_dtype: Reserved[int | None] = None,
+    x2_scale_dtype: Reserved[int | None] = None,
+    output_scale_dtype: Reserved[int | None] = None,
+    comm_scale_dtype: Reserved[int | None] = None,
+    y_dtype: int | None = None,
+    comm_mode: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """npu_all_to_all_matmul that quantises the exchanged rows, each by its largest element:
+    (rows @ x2 + bias) times the scale of each row and x2_scale. Returns (product, rows).
+
+    x1              (m, h) float16 or bfloat16
+    x2              (h * ranks, n): float8_e4m3fn, float8_e5m2, or bytes of hifloat8 with
+                    x2_dtype
+    x2_scale        float32 (n,), (1, n) or (1,); bias (n,)
+    x1_quant_mode   7; x2_quant_mode: 2; both by default
+    x1_quant_dtype  what rows are rounded to: float8_e5m2 (None), or another type of x2
+    y_dtype         float16, bfloat16 or float32 (None)
+
+    RuntimeError: another shape, dtype, mode, group or option.
+    """
+    name = "npu_all_to_all_quant_matmul"
+    size = check_group(name, hcom, world_size)
+    modes = x1_quant_mode or _DYNAMIC, x2_quant_mode or _PER_CHANNEL, common_quant_mode
+    rest = comm_quant_dtype, group_sizes, comm_mode
+    axes = all2all_axes, [-2, -1]
+    _check_options(name, x1, x2, modes, ((_DYNAMIC, _PER_CHANNEL),), axes, rest)
+    check_dtype(x1, name, "x1", _HALF)
+    right = given_type(x2, x2_dtype, name, "x2", _EIGHTS)
+    number = _E5M2 if x1_quant_dtype is None else x1_quant_dtype
+    left = element_type(number, name, "x1_quant_dtype", _EIGHTS)
+    m, h = x1.shape
+    check(m % size == 0, name, f"{size} ranks must divide the rows of x1, {m}")
+    rows = exchanged(x1.reshape(size, -1, h), hcom).transpose(0, 1).flatten(1)
+    values, scale = _quantised(rows, left)
+    made = _scaled(name, (values, right.load(x2)), (scale, x2_scale), bias)
+    kept = rows if all2all_out_flag else rows.new_empty(0)
+    return made.to(_result(name, y_dtype)), kept
+
+
+@npu_operator
+def npu_quant_matmul_all_to_all(
+    x1: Tensor,
+    x2: Tensor,
+    hcom: str,
+    world_size: int,
+    bias: Tensor | None = None,
+    x1_scale: Tensor | None = None,
+    x2_scale: Tensor | None = None,
+    common_scale: Reserved[Tensor | None] = None,
+    x1_offset: Reserved[Tensor | None] = None,
+    x2_offset: Reserved[Tensor | None] = None,
+    x1_quant_mode: int | None = None,
+    x2_quant_mode: int | None = None,
+    common_quant_mode: int | None = None,
+    group_sizes: list[int] | None = None,
+    all2all_axes: list[int] | None = None,
+    comm_quant_dtype: int | None = None,
+    x1_dtype: int | None = None,
+    x2_dtype: int | None = None,
+    x1_scale_dtype: int | None = None,
+    x2_scale_dtype: int | None = None,
+    output_scale_dtype: Reserved[int | None] = None,
+    comm_scale_dtype: Reserved[int | None] = None,
+    y_dtype: int | None = None,
+    comm_mode: str | None = None,
+) -> Tensor:
+    """npu_matmul_all_to_all of small floats: (x1 @ x2 + bias) times x1_scale and x2_scale,
+    or in MX formats x1 @ x2 of scaled blocks plus bias.
+
+    x1, x2          (m, k) and (k, n): float8_e4m3fn, float8_e5m2, or bytes of hifloat8 or
+                    float4 with x1_dtype and x2_dtype
+    x1_scale, x2_scale  float32 (m,) or (m, 1), and (n,), (1, n) or (1,), with quant modes 3
+                    and 2 (None); bytes of float8_e8m0fnu (m, k / 64, 2) and (k / 64, n, 2)
+                    with modes 6
+    y_dtype         float16, bfloat16 or float32 (None)
+
+    RuntimeError: another shape, dtype, mode, group or option.
+    """
+    name = "npu_quant_matmul_all_to_all"
+    size = check_group(name, hcom, world_size)
+    modes = (
+        x1_quant_mode or _PER_TOKEN,
+        x2_quant_mode or _PER_CHANNEL,
+        common_quant_mode,
+    )
+    rest = comm_quant_dtype, group_sizes, comm_mode
+    known = (_PER_TOKEN, _PER_CHANNEL), (_MX, _MX)
+    _check_options(name, x1, x2, modes, known, (all2all_axes, [-1, -2]), rest)
+    check(x1_scale is not None, name, "x1_scale is needed")
+    assert x1_scale is not None
+    kind = _result(name, y_dtype)
+    if modes[0] == _MX:
+        check(x2_scale is not None, name, "x2_scale is needed")
+        assert x2_scale is not None
+        told = {
+            "output_dtype": 6 if y_dtype in (None, -1) else y_dtype,
+            "x1_dtype": x1_dtype,
+            "x2_dtype": x2_dtype,
+            "pertoken_scale_dtype": x1_scale_dtype,
+            "scale_dtype": x2_scale_dtype,
+        }
+        made = small_product(name, x1, x2, x2_scale, x1_scale, bias, **told)
+    else:
+        for what, number in (
+            ("x1_scale_dtype", x1_scale_dtype),
+            ("x2_scale_dtype", x2_scale_dtype),
+        ):
+            scalar_type(number, name, what, (torch.float32,))
+        left = given_type(x1, x1_dtype, name, "x1", _EIGHTS)
+        right = given_type(x2, x2_dtype, name, "x2", _EIGHTS)
+        check_dtype(x1_scale, name, "x1_scale", (torch.float32,))
+        m = x1.shape[0]
+        check_shape(x1_scale, name, "x1_scale", (m,), (m, 1))
+        operands = left.load(x1), right.load(x2)
+        made = _scaled(name, operands, (x1_scale, x2_scale), bias).to(kind)
+    columns = made.shape[1]
+    even = columns % size == 0
+    check(even, name, f"{size} ranks must divide the columns of x2, {columns}")
+    parts = made.unflatten(-1, (size, -1)).transpose(0, 1)
+    return exchanged(parts, hcom).flatten(0, 1)
