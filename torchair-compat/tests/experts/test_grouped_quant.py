@@ -104,6 +104,37 @@ def test_gate_of_single_tensors() -> None:
         single(x.float(), wide[0], lists(0), wide[1], tokens)
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_weights_in_blocks(packed) -> None:
+    """A weight of five dimensions is one in blocks, or a view of one in FRACTAL_NZ."""
+    x, tokens = integers(M, K, most=100).to(torch.int8), torch.rand(M) / 9
+    if packed:
+        values = integers(GROUPS, K, 64)
+        weight, across = pack(values), 8
+        scale = torch_npu.npu_trans_quant_param(torch.rand(GROUPS * 64)).view(
+            GROUPS, 64
+        )
+        more = {"weight_assist_matrix": [torch.randn(GROUPS, 64)]}
+    else:
+        weight, across = integers(GROUPS, K, N, most=100).to(torch.int8), 32
+        scale, more = torch.rand(GROUPS, N), {}
+
+    def function(weight):
+        return torch_npu.npu_grouped_matmul_swiglu_quant_v2(
+            x, [weight], [scale], tokens, lists(0), **more
+        )
+
+    split = weight.reshape(GROUPS, K // 16, 16, -1, across)
+    blocks = split.permute(0, 3, 1, 2, 4).contiguous()
+    tagged = torch_npu.npu_format_cast(weight, 29).view(blocks.shape)
+    for given in (blocks, tagged):
+        torch.testing.assert_close(function(given), function(weight), rtol=0, atol=0)
+    with pytest.raises(
+        RuntimeError, match="weight of 5 dimensions must end with 16 and"
+    ):
+        function(blocks.transpose(3, 4))
+
+
 @pytest.mark.parametrize("smooth", [None, (GROUPS,), (GROUPS, N // 2)])
 def test_gate_of_int4(smooth) -> None:
     x, weight = integers(M, K), integers(GROUPS, K, N)

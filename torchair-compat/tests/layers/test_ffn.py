@@ -119,6 +119,36 @@ def test_integers() -> None:
         assert ((found.double() - wanted).abs() <= step + wanted.abs() / 500).all()
 
 
+GATES = {
+    "geglu": functional.gelu,
+    "reglu": torch.relu,
+    "swiglu": functional.silu,
+}
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_gates(name) -> None:
+    x, bias = torch.randn(2, 5, 8).half(), torch.randn(12)
+    first, second = torch.randn(8, 12).half(), torch.randn(6, 8).half()
+
+    def feed(x, first, second):
+        return torch_npu.npu_ffn(x, first, second, name, bias1=bias)
+
+    left, right = (x.double() @ first.double() + bias.double()).chunk(2, -1)
+    wanted = (left * GATES[name](right)) @ second.double()
+    for found in both(feed, x, first, second):
+        torch.testing.assert_close(found.double(), wanted, rtol=2e-2, atol=1e-1)
+    for change, text in (
+        ({"x": x.bfloat16()}, "x must be float16 for"),
+        ({"expert_tokens": [10]}, "must have no experts"),
+        ({"weight1": first[:, :9]}, "weight1 must have an even number of columns"),
+        ({"weight2": torch.ones(12, 8).half()}, "weight2 must have shape"),
+    ):
+        given = {"x": x, "weight1": first, "weight2": second, **change}
+        with pytest.raises(RuntimeError, match=f"npu_ffn: .*{text}"):
+            torch_npu.npu_ffn(activation=name, **given)
+
+
 def test_wrong() -> None:
     x, first, second = (
         torch.ones(2, 4).half(),
@@ -126,7 +156,7 @@ def test_wrong() -> None:
         torch.ones(3, 4).half(),
     )
     for wrong, text in (
-        ({"activation": "geglu"}, "npu_geglu"),
+        ({"activation": "tanh"}, "activation must be fastgelu, gelu, relu"),
         ({"expert_tokens": [1, 1]}, "weight1"),
         ({"scale": torch.ones(1)}, "scale must be None"),
         ({"inner_precise": 3}, "inner_precise"),

@@ -10,6 +10,7 @@ import torch
 
 import torch_npu
 from operator_calls_of_layers import CALLS as _OF_LAYERS
+from operator_calls_of_plain_names import CALLS as _OF_PLAIN_NAMES
 from operator_calls_of_small_floats import CALLS as _MORE
 from torchair._impl.operators.definition import COMPOSITIONS
 
@@ -512,6 +513,15 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
     "_npu_flash_attention_unpad_v2": _packed(),
     **_MORE,
     **_OF_LAYERS,
+    **_OF_PLAIN_NAMES,
+    "npu_scatter_pa_kv_cache_functional": {
+        "key": R(3, 2, 16),
+        "value": R(3, 2, 16),
+        "key_cache": torch.zeros(4, 4, 2, 16),
+        "value_cache": torch.zeros(4, 4, 2, 16),
+        "slot_mapping": torch.tensor([0, 5, 9], dtype=torch.int32),
+        "cache_mode": "Norm",
+    },
 }
 
 
@@ -578,7 +588,7 @@ def wrong_values(name: str, kind: str, default: Any) -> list[Any]:
         return ["no such"]
     if "ScalarType" in kind or "dtype" in kind:
         return [torch.complex64]
-    if "float" in kind:
+    if "float" in kind or "number" in kind:
         return [0.37]
     if "List" in kind or "Sequence" in kind:
         return [[12345], [-3]]

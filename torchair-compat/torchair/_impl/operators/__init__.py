@@ -15,9 +15,11 @@ attention/     attention of prompts and new tokens, and for training code
 boost/         the operators of the transformer boost library, torch.ops.atb
 caches/        writes into caches, reads their pages
 delta/         gated delta rules
+exchanges/     products joined to exchanges among ranks
 latent/        the steps before latent attention
 memory/        formats of memory, and operators with an effect instead of a result
 norms/         norms, and operators that are joined to one
+plain/         operators of PyTorch by other names
 positions/     rotary embeddings
 products/      products of integers, of small floats, of few-bit weights, and of groups
 quantisation/  quantises activations, dequantises sums of integers

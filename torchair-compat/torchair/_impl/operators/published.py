@@ -16,6 +16,7 @@ from .attention.fused_infer import (
 )
 from .attention.fusion import npu_fusion_attention, npu_fusion_attention_v3
 from .attention.fusion_v2 import npu_fusion_attention_v2
+from .attention.quant_fusion import npu_quant_fusion_attention
 from .attention.update import npu_attention_update, npu_ring_attention_update
 from .boost import (
     attention,  # noqa: F401
@@ -25,7 +26,8 @@ from .boost import (
     quantise,  # noqa: F401
     ring,  # noqa: F401
 )
-from .caches.paged import npu_scatter_pa_kv_cache
+from .caches.lists import npu_scatter_list, npu_scatter_list_
+from .caches.paged import npu_scatter_pa_kv_cache, npu_scatter_pa_kv_cache_functional
 from .caches.pages import (
     npu_gather_pa_kv_cache,
     npu_gather_pa_kv_cache_functional,
@@ -103,6 +105,38 @@ from .norms.rms_norm_quant import (
     npu_gemma_rms_norm,
     npu_rms_norm_quant,
     npu_rms_norm_quant_v2,
+)
+from .plain.layers import (
+    npu_bmmV2,
+    npu_conv2d,
+    npu_conv3d,
+    npu_conv_transpose2d,
+    npu_convolution,
+    npu_convolution_transpose,
+    npu_linear,
+    npu_mish,
+    npu_silu,
+    npu_silu_,
+)
+from .plain.shapes import (
+    npu_broadcast,
+    npu_confusion_transpose,
+    npu_pad,
+    npu_reshape,
+    npu_slice,
+    npu_transpose,
+    one_,
+    reverse,
+)
+from .plain.values import (
+    npu_max,
+    npu_min,
+    npu_one_hot,
+    npu_scaled_masked_softmax,
+    npu_sign_bits_pack,
+    npu_sign_bits_unpack,
+    npu_softmax_cross_entropy_with_logits,
+    npu_sort_v2,
 )
 from .positions.rotary import (
     npu_apply_rotary_pos_emb,
@@ -185,6 +219,11 @@ from .routing.routing import (
     npu_moe_token_permute,
     npu_moe_token_unpermute,
 )
+from .routing.routing_map import (
+    npu_moe_token_permute_with_routing_map,
+    npu_moe_token_unpermute_with_routing_map,
+)
+from .routing.update_expert import npu_moe_update_expert
 from .sampling.top_k_top_p import npu_top_k_top_p, npu_top_k_top_p_sample
 from .sparse.attention import (
     npu_kv_quant_sparse_flash_attention,
@@ -224,9 +263,17 @@ __all__ = [
     "npu_batch_gather_matmul",
     "npu_batch_gather_matmul_",
     "npu_block_sparse_attention",
+    "npu_bmmV2",
+    "npu_broadcast",
     "npu_chunk_gated_delta_rule",
     "npu_clipped_swiglu",
+    "npu_confusion_transpose",
+    "npu_conv2d",
+    "npu_conv3d",
+    "npu_conv_transpose2d",
     "npu_convert_weight_to_int4pack",
+    "npu_convolution",
+    "npu_convolution_transpose",
     "npu_deep_norm",
     "npu_dequant_swiglu_clamp_quant",
     "npu_dequant_swiglu_quant",
@@ -282,12 +329,16 @@ __all__ = [
     "npu_kv_rmsnorm_rope_cache_v2_functional",
     "npu_layer_norm_eval",
     "npu_lightning_indexer",
+    "npu_linear",
     "npu_masked_causal_conv1d",
     "npu_masked_softmax_with_rel_pos_bias",
     "npu_matmul_all_to_all",
+    "npu_max",
     "npu_mhc_post",
     "npu_mhc_pre",
     "npu_mhc_sinkhorn",
+    "npu_min",
+    "npu_mish",
     "npu_mla_prolog",
     "npu_mla_prolog_v2",
     "npu_mla_prolog_v3",
@@ -309,15 +360,21 @@ __all__ = [
     "npu_moe_init_routing_v2",
     "npu_moe_re_routing",
     "npu_moe_token_permute",
+    "npu_moe_token_permute_with_routing_map",
     "npu_moe_token_unpermute",
+    "npu_moe_token_unpermute_with_routing_map",
+    "npu_moe_update_expert",
     "npu_mrope",
     "npu_nsa_compress",
     "npu_nsa_compress_attention",
     "npu_nsa_compress_infer",
     "npu_nsa_select_attention",
     "npu_nsa_select_attention_infer",
+    "npu_one_hot",
+    "npu_pad",
     "npu_prefetch",
     "npu_prompt_flash_attention",
+    "npu_quant_fusion_attention",
     "npu_quant_gmm_alltoallv",
     "npu_quant_grouped_matmul_dequant",
     "npu_quant_lightning_indexer",
@@ -333,6 +390,7 @@ __all__ = [
     "npu_recompute_w_u_fwd",
     "npu_recurrent_gated_delta_rule",
     "npu_recurrent_gated_delta_rule_functional",
+    "npu_reshape",
     "npu_ring_attention_update",
     "npu_rms_norm",
     "npu_rms_norm_dynamic_mx_quant",
@@ -340,10 +398,21 @@ __all__ = [
     "npu_rms_norm_quant_v2",
     "npu_rotary_mul",
     "npu_rotate_quant",
+    "npu_scaled_masked_softmax",
+    "npu_scatter_list",
+    "npu_scatter_list_",
     "npu_scatter_nd_update",
     "npu_scatter_nd_update_",
     "npu_scatter_pa_cache",
     "npu_scatter_pa_kv_cache",
+    "npu_scatter_pa_kv_cache_functional",
+    "npu_sign_bits_pack",
+    "npu_sign_bits_unpack",
+    "npu_silu",
+    "npu_silu_",
+    "npu_slice",
+    "npu_softmax_cross_entropy_with_logits",
+    "npu_sort_v2",
     "npu_sparse_flash_attention",
     "npu_swiglu",
     "npu_swiglu_clip_quant",
@@ -353,10 +422,13 @@ __all__ = [
     "npu_top_k_top_p",
     "npu_top_k_top_p_sample",
     "npu_trans_quant_param",
+    "npu_transpose",
     "npu_transpose_batchmatmul",
     "npu_transpose_quant_batchmatmul",
     "npu_weight_quant_batchmatmul",
+    "one_",
     "print_npugraph_tensor",
+    "reverse",
     "save_npugraph_tensor",
     "scatter_update",
     "scatter_update_",

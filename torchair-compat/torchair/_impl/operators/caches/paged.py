@@ -63,6 +63,35 @@ def npu_scatter_pa_kv_cache(
     scatter(name, "value", value, value_cache, slot_mapping, *told, blocks=blocks)
 
 
+@npu_operator
+def npu_scatter_pa_kv_cache_functional(
+    key: Tensor,
+    value: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    slot_mapping: Tensor,
+    *,
+    compress_lens: Tensor | None = None,
+    compress_seq_offsets: Tensor | None = None,
+    seq_lens: Tensor | None = None,
+    cache_mode: str | None = "PA_NZ",
+) -> tuple[Tensor, Tensor]:
+    """npu_scatter_pa_kv_cache into copies of the caches, which it returns. RuntimeError:
+    as that operator raises."""
+    copies = key_cache.clone(), value_cache.clone()
+    torch.ops.npu.npu_scatter_pa_kv_cache(
+        key,
+        value,
+        *copies,
+        slot_mapping,
+        compress_lens=compress_lens,
+        compress_seq_offsets=compress_seq_offsets,
+        seq_lens=seq_lens,
+        cache_mode=cache_mode,
+    )
+    return copies
+
+
 def scatter(
     name: str,
     what: str,

@@ -24,6 +24,12 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "silu": functional.silu,
 }
+# These multiply the first half of a row by an activation of the second.
+_GATES: dict[str, Callable[[Tensor], Tensor]] = {
+    "geglu": functional.gelu,
+    "reglu": torch.relu,
+    "swiglu": functional.silu,
+}
 # The tables of the two quantised forms: what the other forms must not have.
 _QUANTISED = ("scale", "offset", "deq_scale1", "deq_scale2")
 _WIDENED = tuple(f"antiquant_{what}{i}" for what in ("scale", "offset") for i in (1, 2))
@@ -54,7 +60,9 @@ def npu_ffn(
     x                    (..., k) float16 or bfloat16, or int8
     weight1, weight2     (k, n) and (n, k), or of experts (e, k, n) and (e, n, k): in x's
                          dtype, or int8
-    activation           fastgelu, gelu, relu or silu
+    activation           fastgelu, gelu, relu or silu; geglu, reglu or swiglu multiply the
+                         first half of a row by an activation of the second, for float16
+                         without experts and a weight1 (k, 2 n)
     expert_tokens        how many rows each expert has, in order; expert_tokens_index: the
                          end of each expert's rows
     bias1, bias2         (n,) and (k,), or (e, n) and (e, k)
@@ -69,9 +77,10 @@ def npu_ffn(
     Results between steps are rounded to the dtype of the output, but for int8 weights of
     floats, whose are f32. inner_precise changes nothing: sums are f32. RuntimeError: another shape, dtype or option.
     """
-    listed = ", ".join(_ACTIVATIONS)
-    text = f"activation must be {listed}; for a gate call npu_swiglu or npu_geglu: got"
-    check(activation in _ACTIVATIONS, _NAME, f"{text} {activation!r}")
+    gated = activation in _GATES
+    listed = ", ".join((*_ACTIVATIONS, *_GATES))
+    known = activation in _ACTIVATIONS or gated
+    check(known, _NAME, f"activation must be {listed}, got {activation!r}")
     known = inner_precise in (None, 0, 1)
     check(known, _NAME, f"inner_precise must be 0 or 1, got {inner_precise}")
     check_dtype(x, _NAME, "x", (*_HALVES, torch.int8))
@@ -82,8 +91,11 @@ def npu_ffn(
     kind = kind or (torch.float16 if x.dtype == torch.int8 else x.dtype)
     rows = x.reshape(-1, x.shape[-1])
     ends = _ends(rows.shape[0], expert_tokens, expert_tokens_index)
-    _check(x, weight1, weight2, None if ends is None else len(ends), tables)
-    act = _ACTIVATIONS[activation]
+    if gated:
+        _check_gated(activation, x, weight1, weight2, ends)
+    experts = None if ends is None else len(ends)
+    _check(x, weight1, weight2, experts, tables, 2 if gated else 1)
+    act = _gate(_GATES[activation]) if gated else _ACTIVATIONS[activation]
     if ends is None:
         return _feed(rows, weight1, weight2, act, kind, tables).reshape(x.shape)
     parts, start = [], 0
@@ -118,6 +130,7 @@ def _check(
     weight2: Tensor,
     experts: int | None,
     tables: dict[str, Tensor | None],
+    halves: int,
 ) -> None:
     first = () if experts is None else (experts,)
     depth, width = x.shape[-1], weight1.shape[-1]
@@ -125,7 +138,7 @@ def _check(
     allowed = (torch.int8,) if integers else (x.dtype, torch.int8)
     for what, weight, shape in (
         ("weight1", weight1, (*first, depth, width)),
-        ("weight2", weight2, (*first, width, depth)),
+        ("weight2", weight2, (*first, width // halves, depth)),
     ):
         check_dtype(weight, _NAME, what, allowed)
         check_shape(weight, _NAME, what, shape)
@@ -143,6 +156,31 @@ def _check(
         size = depth if what.endswith("2") else width
         one = [first or (1,)] if what in ("scale", "offset") else []
         check_shape(table, _NAME, what, (*first, size), *one)
+
+
+def _gate(act: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    def gate(rows: Tensor) -> Tensor:
+        first, second = rows.chunk(2, -1)
+        return first * act(second)
+
+    return gate
+
+
+def _check_gated(
+    activation: str,
+    x: Tensor,
+    weight1: Tensor,
+    weight2: Tensor,
+    ends: list[int] | None,
+) -> None:
+    """RuntimeError: what a gate of an NPU does not take."""
+    check(ends is None, _NAME, f"{activation} must have no experts")
+    for what, tensor in (("x", x), ("weight1", weight1), ("weight2", weight2)):
+        text = f"{what} must be float16 for {activation}, got {tensor.dtype}"
+        check(tensor.dtype == torch.float16, _NAME, text)
+    even = weight1.shape[-1] % 2 == 0
+    text = f"weight1 must have an even number of columns for {activation}, got"
+    check(even, _NAME, f"{text} {weight1.shape[-1]}")
 
 
 def _feed(

@@ -20,6 +20,7 @@ from .grouped_matmul import quantised_rows
 _BYTES = (torch.int8, torch.int32)
 
 _FLOAT32 = 6  # PyTorch's number of the dtype
+_FRACTAL_NZ = 29
 
 
 def _ends(name: str, group_list: Tensor, kind: int | None, groups: int) -> Tensor:
@@ -28,6 +29,26 @@ def _ends(name: str, group_list: Tensor, kind: int | None, groups: int) -> Tenso
     check_dtype(group_list, name, "group_list", (torch.int64,))
     check_shape(group_list, name, "group_list", (groups,))
     return group_list.cumsum(0) if kind == 1 else group_list
+
+
+def _from_blocks(name: str, weight: Tensor, what: str) -> Tensor:
+    """The weight (groups, k, n) of blocks (groups, n / c, k / 16, 16, c), c of them 32 for
+    int8 and 8 for int32. A view of a tensor in FRACTAL_NZ has the order of that tensor in
+    memory, which is the logical one on this host."""
+    if weight.dim() != 5:
+        return weight
+    groups, across, down, rows, columns = weight.shape
+    wanted = 32 if weight.dtype == torch.int8 else 8
+    text = f"{what} of 5 dimensions must end with 16 and {wanted}, got"
+    right = (rows, columns) == (16, wanted)
+    check(right, name, f"{text} {tuple(weight.shape)}")
+    shape = groups, down * rows, across * columns
+    origin = weight._base
+    while origin is not None:
+        if getattr(origin, "_npu_format", None) == _FRACTAL_NZ:
+            return weight.reshape(shape)
+        origin = origin._base
+    return weight.permute(0, 2, 3, 1, 4).reshape(shape)
 
 
 def _check_rows(name: str, x: Tensor, weight: Tensor, what: str) -> None:
@@ -64,7 +85,8 @@ def npu_grouped_matmul_swiglu_quant_v2(
     half, and the rows quantised by their largest element; computed in f32.
 
     x             (m, k) int8, or (m, k / 8) int32 with eight int4 each
-    weight        one tensor (groups, k, n) int8, or with eight int4 in each int32
+    weight        one tensor (groups, k, n) int8, or with eight int4 in each int32; or
+                  these in blocks (groups, n / c, k / 16, 16, c), c is 32 or 8
     weight_scale  one tensor: (groups, n) float; for x of int8 and a weight of int4 int64
                   of npu_trans_quant_param, also (groups, parts, n) with `dequant_mode` 1
     x_scale       (m,) f32
@@ -89,6 +111,7 @@ def npu_grouped_matmul_swiglu_quant_v2(
         check(value in allowed, name, f"{what} must be one of {allowed}, got {value}")
     for what, given in (("weight", weight), ("weight_scale", weight_scale)):
         check(len(given) == 1, name, f"{what} must have one tensor, got {len(given)}")
+    weight = [_from_blocks(name, weight[0], "weight")]
     _check_rows(name, x, weight[0], "weight")
     parts = weight_scale[0].dim() == 3
     text = f"weight_scale of {weight_scale[0].dim()} dimensions does not go with"
@@ -119,7 +142,7 @@ def npu_grouped_matmul_swiglu_quant(
     """npu_grouped_matmul_swiglu_quant_v2 with single tensors, for x of int8 and the ends
     of groups.
 
-    weight        (groups, k, n) int8, or with eight int4 in each int32
+    weight        (groups, k, n) int8, or with eight int4 in each int32, or in blocks
     weight_scale  (groups, n), or of int4 (groups, parts, n)
     bias          (groups, n) f32, which a weight of int4 needs: 8 * weight_scale * weight
                   summed over k
@@ -128,6 +151,7 @@ def npu_grouped_matmul_swiglu_quant(
     RuntimeError: another shape or dtype.
     """
     name = "npu_grouped_matmul_swiglu_quant"
+    weight = _from_blocks(name, weight, "weight")
     _check_rows(name, x, weight, "weight")
     check_dtype(x, name, "x", (torch.int8,))
     text = "bias goes with weight of int4, which needs it"
