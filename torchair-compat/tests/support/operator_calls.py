@@ -12,6 +12,7 @@ import torch_npu
 from operator_calls_of_layers import CALLS as _OF_LAYERS
 from operator_calls_of_plain_names import CALLS as _OF_PLAIN_NAMES
 from operator_calls_of_small_floats import CALLS as _MORE
+from operator_calls_of_steps import CALLS as _OF_STEPS
 from torchair._impl.operators.definition import COMPOSITIONS
 
 bf16, f16, i8 = torch.bfloat16, torch.float16, torch.int8
@@ -514,6 +515,7 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
     **_MORE,
     **_OF_LAYERS,
     **_OF_PLAIN_NAMES,
+    **_OF_STEPS,
     "npu_scatter_pa_kv_cache_functional": {
         "key": R(3, 2, 16),
         "value": R(3, 2, 16),

@@ -10,6 +10,7 @@ from .activations.swiglu_mx import (
 from .attention import dropout  # noqa: F401
 from .attention.block_sparse import npu_block_sparse_attention
 from .attention.flash import npu_incre_flash_attention, npu_prompt_flash_attention
+from .attention.floyd import npu_fused_floyd_attention
 from .attention.fused_infer import (
     npu_fused_infer_attention_score,
     npu_fused_infer_attention_score_v2,
@@ -32,6 +33,10 @@ from .caches.pages import (
     npu_gather_pa_kv_cache,
     npu_gather_pa_kv_cache_functional,
     npu_scatter_pa_cache,
+)
+from .caches.qkv_norm import (
+    npu_qkv_rms_norm_rope_cache,
+    npu_qkv_rms_norm_rope_cache_functional,
 )
 from .caches.quant_scatter import npu_quant_scatter, npu_quant_scatter_
 from .caches.scatter import (
@@ -138,12 +143,23 @@ from .plain.values import (
     npu_softmax_cross_entropy_with_logits,
     npu_sort_v2,
 )
+from .positions.rope_caches import (
+    npu_dequant_rope_quant_kvcache,
+    npu_rope_quant_kvcache,
+)
 from .positions.rotary import (
     npu_apply_rotary_pos_emb,
     npu_interleave_rope,
     npu_rotary_mul,
 )
 from .positions.tables import npu_mrope
+from .products.added import (
+    npu_add_quant_matmul,
+    npu_add_quant_matmul_,
+    npu_grouped_matmul_add,
+    npu_grouped_matmul_add_,
+    npu_quant_matmul_dequant,
+)
 from .products.ffn import npu_ffn
 from .products.fused_matmul import npu_fused_matmul
 from .products.gathered import npu_batch_gather_matmul, npu_batch_gather_matmul_
@@ -156,6 +172,7 @@ from .products.grouped_quant import (
     npu_quant_grouped_matmul_dequant,
 )
 from .products.joined_products import npu_quant_matmul_gelu, npu_quant_matmul_reduce_sum
+from .products.quant_conv import npu_quant_conv2d
 from .products.quant_matmul import npu_quant_matmul, npu_trans_quant_param
 from .products.rank_products import (
     npu_all_gather_base_mm,
@@ -197,6 +214,7 @@ from .quantisation.quantise import (
     npu_dynamic_quant_asymmetric,
     npu_quantize,
 )
+from .quantisation.sums import npu_dequant_bias
 from .residuals.hyper import npu_mhc_post, npu_mhc_pre, npu_mhc_sinkhorn
 from .routing.dispatch import npu_moe_distribute_combine, npu_moe_distribute_dispatch
 from .routing.dispatch_v2 import (
@@ -224,6 +242,7 @@ from .routing.routing_map import (
     npu_moe_token_unpermute_with_routing_map,
 )
 from .routing.update_expert import npu_moe_update_expert
+from .sampling.steps import npu_advance_step_flashattn, npu_sim_exponential_
 from .sampling.top_k_top_p import npu_top_k_top_p, npu_top_k_top_p_sample
 from .sparse.attention import (
     npu_kv_quant_sparse_flash_attention,
@@ -242,6 +261,8 @@ __all__ = [
     "empty_with_format",
     "get_npu_format",
     "npu_add_layer_norm",
+    "npu_add_quant_matmul",
+    "npu_add_quant_matmul_",
     "npu_add_rms_norm",
     "npu_add_rms_norm_cast",
     "npu_add_rms_norm_dynamic_mx_quant",
@@ -249,6 +270,7 @@ __all__ = [
     "npu_add_rms_norm_quant",
     "npu_add_rms_norm_v2",
     "npu_add_rms_norm_v2_functional",
+    "npu_advance_step_flashattn",
     "npu_all_gather_base_mm",
     "npu_all_gather_quant_mm",
     "npu_all_to_all_matmul",
@@ -275,6 +297,8 @@ __all__ = [
     "npu_convolution",
     "npu_convolution_transpose",
     "npu_deep_norm",
+    "npu_dequant_bias",
+    "npu_dequant_rope_quant_kvcache",
     "npu_dequant_swiglu_clamp_quant",
     "npu_dequant_swiglu_quant",
     "npu_dtype_cast",
@@ -293,6 +317,7 @@ __all__ = [
     "npu_format_cast_",
     "npu_fused_causal_conv1d",
     "npu_fused_causal_conv1d_v2",
+    "npu_fused_floyd_attention",
     "npu_fused_infer_attention_score",
     "npu_fused_infer_attention_score_v2",
     "npu_fused_matmul",
@@ -315,6 +340,8 @@ __all__ = [
     "npu_grouped_dynamic_block_quant",
     "npu_grouped_dynamic_mx_quant",
     "npu_grouped_matmul",
+    "npu_grouped_matmul_add",
+    "npu_grouped_matmul_add_",
     "npu_grouped_matmul_finalize_routing",
     "npu_grouped_matmul_swiglu_quant",
     "npu_grouped_matmul_swiglu_quant_v2",
@@ -374,12 +401,16 @@ __all__ = [
     "npu_pad",
     "npu_prefetch",
     "npu_prompt_flash_attention",
+    "npu_qkv_rms_norm_rope_cache",
+    "npu_qkv_rms_norm_rope_cache_functional",
+    "npu_quant_conv2d",
     "npu_quant_fusion_attention",
     "npu_quant_gmm_alltoallv",
     "npu_quant_grouped_matmul_dequant",
     "npu_quant_lightning_indexer",
     "npu_quant_matmul",
     "npu_quant_matmul_all_to_all",
+    "npu_quant_matmul_dequant",
     "npu_quant_matmul_gelu",
     "npu_quant_matmul_reduce_sum",
     "npu_quant_max",
@@ -396,6 +427,7 @@ __all__ = [
     "npu_rms_norm_dynamic_mx_quant",
     "npu_rms_norm_quant",
     "npu_rms_norm_quant_v2",
+    "npu_rope_quant_kvcache",
     "npu_rotary_mul",
     "npu_rotate_quant",
     "npu_scaled_masked_softmax",
@@ -410,6 +442,7 @@ __all__ = [
     "npu_sign_bits_unpack",
     "npu_silu",
     "npu_silu_",
+    "npu_sim_exponential_",
     "npu_slice",
     "npu_softmax_cross_entropy_with_logits",
     "npu_sort_v2",

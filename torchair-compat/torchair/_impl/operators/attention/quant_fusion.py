@@ -64,7 +64,9 @@ def npu_quant_fusion_attention(
         factors = _rows(tensor, input_layout, scales[short], short)
         wide.append(kind.load(tensor) * factors)
     sparse = Sparse(None, 0, FOREVER, FOREVER, None, _NAME)
-    work = Work(*wide, head_num, input_layout, None, scale, sparse, None)
+    states, keys, values = wide
+    operands = states, keys, values, head_num, input_layout
+    work = Work(*operands, None, scale, sparse, None)
     work.check("", 1.0)
     made, largest, total, rest, *zeros = work.result(None, 1.0, None, 0, 0)
     return made.to(torch.float16), largest, total, rest, *zeros

@@ -340,13 +340,13 @@ def npu_quant_grouped_matmul_dequant(
     wide = x.to(torch.float32)
     if smooth_scale is not None:
         wide = wide * smooth_scale.to(torch.float32)
-    rows, factor = _by_scale(name, wide, x_scale, quant_mode == "pertensor")
+    rows, factor = by_scale(name, wide, x_scale, quant_mode == "pertensor")
     sizes = torch.diff(ends, prepend=ends.new_zeros(1))
     weight = quantized_weight.transpose(1, 2)
     return quantised_rows(rows, weight, sizes, 1, weight_scale, factor).to(x.dtype)
 
 
-def _by_scale(
+def by_scale(
     name: str, values: Tensor, scale: Tensor | None, one: bool
 ) -> tuple[Tensor, Tensor]:
     """int8 rows and the scale of each."""
