@@ -328,7 +328,69 @@ _OPERATORS = [
         " slow_conv_transpose2d_backward stft_backward"
         " repeat_interleave_backward_int repeat_interleave_backward_tensor"
         " _conv_depthwise2d_backward _gru_npu_backward _lstm_npu_backward"
-        " fft_c2r_backward fft_r2c_backward",
+        " fft_c2r_backward fft_r2c_backward kl_div_target_backward"
+        " _dropout_with_byte_mask_backward npu_deformable_conv2dbk npu_roi_alignbk"
+        " npu_add_quant_gmm npu_add_quant_gmm_ _amp_foreach_non_finite_check"
+        " _npu_silent_check _npu_silent_check_v2 _npu_silent_check_v3",
+    ),
+    *_refused(
+        "torch_npu",
+        "it is a step of training; call it in eager PyTorch by the operators that it"
+        " joins",
+        "batch_norm_gather_stats_update batch_norm_reduce dropout_with_byte_mask"
+        " _dropout_with_byte_mask _npu_dropout npu_dropout_do_mask"
+        " npu_dropout_gen_mask npu_dropout_with_add_softmax npu_fused_attention_score"
+        " npu_fused_attention_score_fwd npu_fused_attention_layernorm_qkv_fwd"
+        " npu_multi_head_attention npu_fused_linear_online_max_sum"
+        " npu_fused_cross_entropy_loss_with_max_sum"
+        " npu_dense_lightning_indexer_softmax_lse"
+        " _npu_fusion_attention_grad_v3_infer_output"
+        " _npu_fusion_attention_grad_v3_get_max_workspace"
+        " _npu_moe_token_unpermute _npu_moe_token_unpermute_with_routing_map"
+        " npu_anchor_response_flags npu_grid_assign_positive npu_sub_sample"
+        " npu_yolo_boxes_encode npu_random_choice_with_mask",
+    ),
+    *_refused(
+        "torch_npu",
+        "it reads and writes memory that NPUs of other ranks share; call"
+        " npu_moe_distribute_dispatch_v2 and npu_moe_distribute_combine_v2",
+        "ffn_worker_scheduler ffn_worker_scheduler_ attention_worker_scheduler"
+        " attention_worker_scheduler_ npu_ffn_worker_batching"
+        " npu_attention_worker_combine npu_attention_to_ffn npu_ffn_to_attention"
+        " npu_moe_distribute_dispatch_setup npu_moe_distribute_dispatch_teardown"
+        " npu_moe_distribute_combine_setup npu_moe_distribute_combine_teardown",
+    ),
+    *_refused(
+        "torch_npu",
+        "weights are hidden by an NPU's firmware",
+        "obfuscation_initialize obfuscation_calculate obfuscation_finalize",
+    ),
+    *_refused(
+        "torch_npu",
+        "an NPU decodes and resizes images; call torchvision",
+        "decode_jpeg img_to_tensor crop_and_resize image_normalize image_normalize_",
+    ),
+    *_refused(
+        "torch_npu",
+        "its page gives no formula, and says that its kernel is kept no more; call"
+        " torchvision.ops",
+        "npu_batch_nms npu_nms_rotated npu_nms_with_mask npu_rotated_iou"
+        " npu_rotated_overlaps npu_rotated_box_encode npu_rotated_box_decode"
+        " npu_ps_roi_pooling npu_roi_align npu_deformable_conv2d",
+    ),
+    *_refused(
+        "torch_npu",
+        "it is a step of an NPU's recurrent layers; call torch.nn.LSTM or torch.nn.GRU",
+        "npu_lstm npu_lstm_cell npu_lstm_data npu_gru _lstm_npu _gru_npu",
+    ),
+    *_refused(
+        "torch_npu",
+        "it works on blocks of an NPU's memory; call PyTorch's operator of the values",
+        "npu_stride_add npu_stride_copy npu_view_copy npu_transpose_trans_contiguous"
+        " npu_indexing_trans_contiguous npu_hans_encode npu_hans_decode npu_ifmr"
+        " npu_normalize_batch npu_scatter npu_masked_fill_range"
+        " npu_weight_quant_preprocess _quantize_per_tensor_impl"
+        " _quantize_per_channel_impl",
     ),
     *_refused(
         "torch_npu",
