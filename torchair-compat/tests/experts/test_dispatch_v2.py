@@ -202,6 +202,40 @@ for change, text in (
         torch_npu.npu_moe_distribute_dispatch_v2(**{"x": x, "expert_ids": ids} | given | change)
 with pytest.raises(NotImplementedError, match="elastic_info must be None"):
     torch_npu.npu_moe_distribute_dispatch_v2(x, ids, elastic_info=x, **given)
+# A residual and a norm after the sum.
+spread = torch.tensor([[0, 1], [2, 3], [1, 2], [3, 0]], dtype=torch.int32)
+residual, gamma = torch.randn(4, 1, 6), torch.randn(6)
+
+
+def joined(x, spread, weights, residual, gamma):
+    rows, _, info, _, counts, _, _ = torch_npu.npu_moe_distribute_dispatch_v2(x, spread, **given)
+    sent = rows, spread, info, counts, weights
+    norm = torch_npu.npu_moe_distribute_combine_add_rms_norm
+    alone = torch_npu.npu_moe_distribute_combine_v2(*sent, **given)
+    return alone, *norm(*sent, residual, gamma, norm_eps=0.1, **given)
+
+
+compiled = torch.compile(joined, backend=torchair.get_npu_backend(), fullgraph=True)
+for run in (joined, compiled):
+    alone, normed, root, total = run(x, spread, weights, residual, gamma)
+    near = {"atol": 1e-5, "rtol": 1e-5}
+    torch.testing.assert_close(alone.double(), x.double() * weights.double().sum(1, True), **near)
+    summed = alone.double()[:, None] + residual.double()
+    turned = (summed.square().mean(-1, keepdim=True) + 0.1) ** -0.5
+    torch.testing.assert_close(total.double(), summed, **near)
+    torch.testing.assert_close(root.double(), turned, **near)
+    torch.testing.assert_close(normed.double(), summed * turned * gamma.double(), **near)
+for change, text in (
+    ({"residual_x": residual[:3]}, "residual_x must have shape"),
+    ({"gamma": gamma.half()}, "gamma must be float32"),
+    ({"out_dtype": 1}, "out_dtype must be 0: it is for other processors"),
+    ({"weight_scale": gamma}, "weight_scale must be None: it is for other processors"),
+):
+    operands = {"residual_x": residual, "gamma": gamma} | change
+    with pytest.raises(RuntimeError, match="combine_add_rms_norm: .*" + text):
+        torch_npu.npu_moe_distribute_combine_add_rms_norm(
+            x, spread, spread, spread, weights, **operands, **given
+        )
 rows = torch.zeros(16, 6)
 operands = {
     "expand_x": rows, "expert_ids": ids, "expert_scales": weights,

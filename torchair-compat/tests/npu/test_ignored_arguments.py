@@ -35,6 +35,7 @@ ELSEWHERE = {
     "npu_mm_all_reduce_base",
     "npu_mm_reduce_scatter_base",
     "npu_moe_distribute_combine",
+    "npu_moe_distribute_combine_add_rms_norm",
     "npu_moe_distribute_combine_v2",
     "npu_moe_distribute_dispatch",
     "npu_moe_distribute_dispatch_v2",

@@ -34,6 +34,11 @@ _TRANSPOSED = {
     "dilation": [1, 1],
     "groups": 1,
 }
+_FIRST = torch.rand(2, 5) * 4
+_BOXES = torch.cat([_FIRST, _FIRST + torch.rand(2, 5) * 4 + 0.5])
+_MEANS = {
+    f"{what}{place}": 0.1 + place for what in ("means", "stds") for place in range(4)
+}
 
 
 def _list() -> dict[str, Any]:
@@ -88,6 +93,26 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
     "npu_conv3d": _VOLUME,
     "npu_conv_transpose2d": _TRANSPOSED,
     "npu_convolution_transpose": _TRANSPOSED,
+    **{
+        name: {"self": _BOXES, "gtboxes": _BOXES + torch.rand(4, 5)}
+        for name in ("npu_giou", "npu_diou", "npu_ciou")
+    },
+    **{
+        name: {"bboxes": _BOXES.t(), "gtboxes": _BOXES.t() + 0.3}
+        for name in ("npu_iou", "npu_ptiou")
+    },
+    "npu_bounding_box_encode": {
+        "anchor_box": _BOXES.t(),
+        "ground_truth_box": _BOXES.t() + torch.rand(5, 4),
+        **_MEANS,
+    },
+    "npu_bounding_box_decode": {
+        "rois": _BOXES.t(),
+        "deltas": R(5, 4),
+        **_MEANS,
+        "max_shape": [9, 9],
+        "wh_ratio_clip": 0.1,
+    },
     "npu_silu": {"self": R(3, 4)},
     "npu_silu_": {"self": R(3, 4)},
     "npu_mish": {"self": R(3, 4)},

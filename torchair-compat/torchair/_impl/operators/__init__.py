@@ -13,6 +13,7 @@ published      all operators (generated)
 activations/   activations and gates
 attention/     attention of prompts and new tokens, and for training code
 boost/         the operators of the transformer boost library, torch.ops.atb
+boxes/         boxes of detection models
 caches/        writes into caches, reads their pages
 delta/         gated delta rules
 exchanges/     products joined to exchanges among ranks

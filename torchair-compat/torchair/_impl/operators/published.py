@@ -27,6 +27,8 @@ from .boost import (
     quantise,  # noqa: F401
     ring,  # noqa: F401
 )
+from .boxes.coordinates import npu_bounding_box_decode, npu_bounding_box_encode
+from .boxes.overlaps import npu_ciou, npu_diou, npu_giou, npu_iou, npu_ptiou
 from .caches.lists import npu_scatter_list, npu_scatter_list_
 from .caches.paged import npu_scatter_pa_kv_cache, npu_scatter_pa_kv_cache_functional
 from .caches.pages import (
@@ -216,6 +218,7 @@ from .quantisation.quantise import (
 )
 from .quantisation.sums import npu_dequant_bias
 from .residuals.hyper import npu_mhc_post, npu_mhc_pre, npu_mhc_sinkhorn
+from .routing.combine_norm import npu_moe_distribute_combine_add_rms_norm
 from .routing.dispatch import npu_moe_distribute_combine, npu_moe_distribute_dispatch
 from .routing.dispatch_v2 import (
     npu_moe_distribute_combine_v2,
@@ -286,8 +289,11 @@ __all__ = [
     "npu_batch_gather_matmul_",
     "npu_block_sparse_attention",
     "npu_bmmV2",
+    "npu_bounding_box_decode",
+    "npu_bounding_box_encode",
     "npu_broadcast",
     "npu_chunk_gated_delta_rule",
+    "npu_ciou",
     "npu_clipped_swiglu",
     "npu_confusion_transpose",
     "npu_conv2d",
@@ -301,6 +307,7 @@ __all__ = [
     "npu_dequant_rope_quant_kvcache",
     "npu_dequant_swiglu_clamp_quant",
     "npu_dequant_swiglu_quant",
+    "npu_diou",
     "npu_dtype_cast",
     "npu_dtype_cast_",
     "npu_dual_level_quant_matmul",
@@ -333,6 +340,7 @@ __all__ = [
     "npu_gelu_mul",
     "npu_gelu_quant",
     "npu_gemma_rms_norm",
+    "npu_giou",
     "npu_gmm_alltoallv",
     "npu_group_norm_silu",
     "npu_group_norm_swish",
@@ -349,6 +357,7 @@ __all__ = [
     "npu_incre_flash_attention",
     "npu_indexing",
     "npu_interleave_rope",
+    "npu_iou",
     "npu_kronecker_quant",
     "npu_kv_quant_sparse_flash_attention",
     "npu_kv_rmsnorm_rope_cache",
@@ -374,6 +383,7 @@ __all__ = [
     "npu_mm_reduce_scatter_base",
     "npu_moe_compute_expert_tokens",
     "npu_moe_distribute_combine",
+    "npu_moe_distribute_combine_add_rms_norm",
     "npu_moe_distribute_combine_v2",
     "npu_moe_distribute_dispatch",
     "npu_moe_distribute_dispatch_v2",
@@ -401,6 +411,7 @@ __all__ = [
     "npu_pad",
     "npu_prefetch",
     "npu_prompt_flash_attention",
+    "npu_ptiou",
     "npu_qkv_rms_norm_rope_cache",
     "npu_qkv_rms_norm_rope_cache_functional",
     "npu_quant_conv2d",

@@ -348,7 +348,7 @@ _OPERATORS = [
         " _npu_fusion_attention_grad_v3_get_max_workspace"
         " _npu_moe_token_unpermute _npu_moe_token_unpermute_with_routing_map"
         " npu_anchor_response_flags npu_grid_assign_positive npu_sub_sample"
-        " npu_yolo_boxes_encode npu_random_choice_with_mask",
+        " npu_yolo_boxes_encode npu_random_choice_with_mask _npu_ciou",
     ),
     *_refused(
         "torch_npu",
@@ -374,9 +374,27 @@ _OPERATORS = [
         "torch_npu",
         "its page gives no formula, and says that its kernel is kept no more; call"
         " torchvision.ops",
-        "npu_batch_nms npu_nms_rotated npu_nms_with_mask npu_rotated_iou"
+        "npu_batch_nms npu_nms_v4 npu_nms_rotated npu_nms_with_mask npu_rotated_iou"
         " npu_rotated_overlaps npu_rotated_box_encode npu_rotated_box_decode"
         " npu_ps_roi_pooling npu_roi_align npu_deformable_conv2d",
+    ),
+    *_refused(
+        "torch_npu",
+        "an NPU's cores keep a flag of overflow; call torch.isfinite of the result",
+        "npu_alloc_float_status npu_get_float_status npu_clear_float_status",
+    ),
+    *_refused(
+        "torch_npu",
+        "operators of this host need neither their shapes nor memory before a call",
+        "_npu_fused_infer_attention_score_infer_output"
+        " _npu_fused_infer_attention_score_v2_infer_output"
+        " _npu_fusion_attention_v3_infer_output"
+        " _npu_fusion_attention_v3_get_max_workspace",
+    ),
+    *_refused(
+        "torch_npu",
+        "ranks of gloo meet by torch.distributed.barrier; call that",
+        "_npu_distribute_barrier",
     ),
     *_refused(
         "torch_npu",

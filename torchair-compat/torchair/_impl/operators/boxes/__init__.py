@@ -1,0 +1,1 @@
+"""Boxes of detection models: how much they overlap, and which of them stay."""
