@@ -220,8 +220,17 @@ def test_groups_and_quantised_updates() -> None:
     assert torch.equal(found[0, 1], wanted[0, 0])
     assert torch.equal(found[1, 3], wanted[1, 0])
     again = data.clone()
-    torch_npu.npu_quant_scatter_(again, places, updates, scales, axis=-2, quant_axis=-1)
+    told = {"axis": -2, "quant_axis": -1}
+    torch_npu.npu_quant_scatter_(again, places, updates, scales, **told)
     assert torch.equal(again, found)
+    shaped = torch_npu.npu_quant_scatter(
+        data, places, updates, scales.view(1, 1, 4), **told
+    )
+    assert torch.equal(shaped, found)
+    with pytest.raises(RuntimeError, match="quant_scales must have shape .1, 1, 4."):
+        torch_npu.npu_quant_scatter(
+            data, places, updates, scales.view(2, 1, 2)[:, :, [0, 1, 0, 1]], **told
+        )
 
 
 def test_older_attentions() -> None:

@@ -119,6 +119,9 @@ def test_scales_as_codes(mode) -> None:
     assert code.dtype == torch.int64
     assert (code >> 46 & 1).all()
     assert (code & 0x1FFF == 0).all()
+    shared = torch_npu.npu_trans_quant_param(scale[:1], offset, mode)
+    wanted = torch_npu.npu_trans_quant_param(scale[:1].expand(6), offset, mode)
+    assert torch.equal(shared, wanted)
     x1, x2 = int8(5, 8), int8(8, 6)
     kept = (code & 0xFFFFFFFF).int().view(torch.float32)
     torch.testing.assert_close(kept, scale, rtol=2**-10, atol=0)

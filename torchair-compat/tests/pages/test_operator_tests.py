@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import missing_operators
 import operator_tests
 from operator_tests import kind_of, table
 from public_tests import Outcome, run
@@ -39,12 +40,17 @@ class Case(TestCase):
 
     def test_wrong(self):
         self.assertRtolEqual(torch.ones(2), torch.zeros(2))
+
+    def test_text(self):
+        with self.assertRaisesRegex(RuntimeError, "another sentence"):
+            torch_npu.npu_silu(torch.ones(2, dtype=torch.int32))
 """
 ENDS = {
     "of_float32": "passed",
     "of_int32": "passed",
     "of_ranks": "hardware",
     "own_fault": "their own",
+    "text": "texts",
     "trains": "training",
     "wrong": "wrong",
 }
@@ -56,9 +62,9 @@ def test_how_tests_end(tmp_path) -> None:
     found = run(path, "written.py", operator_tests.start)
     assert {one.test.rpartition("test_")[2]: kind_of(one) for one in found} == ENDS
     page = table(found, 3)
-    counts = "2 passed, 1 wrong, 1 training, 1 hardware, 1 their own"
-    assert f"1 of the 3 files were run.\nOf 6 tests: {counts}" in page
-    assert "| `written.py` | 2 | 1 | 1 | 1 | 1 | 0 |" in page
+    counts = "2 passed, 1 wrong, 1 texts, 0 slow, 1 training, 1 hardware, 1 their own"
+    assert f"1 of the 3 files were run.\nOf 7 tests: {counts}" in page
+    assert "| `written.py` | 2 | 1 | 1 | 0 | 1 | 1 | 1 | 0 |" in page
     assert "`test_wrong`" in page and str(tmp_path) not in page
 
 
@@ -68,7 +74,19 @@ def test_how_tests_end(tmp_path) -> None:
         ("ModuleNotFoundError: No module named 'einops'", "their own"),
         ("ModuleNotFoundError: No module named 'torch_npu.other'", "wrong"),
         ("NotImplementedError: sgmv_shrink is not on this host", "hardware"),
+        ("TimeoutError: it takes more than 60 s", "slow"),
+        ('NotImplementedError: "normal_kernel_cpu" not implemented', "their own"),
     ],
 )
 def test_kinds(reason, kind) -> None:
     assert kind_of(Outcome("file.py", "test", "failed", reason)) == kind
+
+
+def test_names_of_the_custom_section() -> None:
+    text = (
+        "official:\n  - func: abs(Tensor self) -> Tensor\ncustom:\n"
+        "  - func: npu_a(Tensor self) -> Tensor\n    exposed: all\n"
+        "  - func: npu_a.out(Tensor self) -> Tensor\n"
+        "  - func: _npu_b_(Tensor self) -> ()\nquant:\n  - func: c(Tensor self) -> Tensor\n"
+    )
+    assert missing_operators.names(text) == ["npu_a", "_npu_b_"]

@@ -68,6 +68,7 @@ def test_one_row_of_positions(mode, dtype, sections) -> None:
         ([1, 2, 2, 1], "default", lambda f: [0, 1, 1, 2, 2, 3][f]),
         ([2, 2, 2], "interleave", lambda f: f % 3),
         ([4, 1, 1], "interleave", lambda f: f % 3 if f < 3 else 0),
+        ([1, 3, 2], "interleave", lambda f: f % 3),
     ],
 )
 def test_sections(sections, cache_mode, row, mode, dtype) -> None:
@@ -134,8 +135,8 @@ THREE = torch.zeros(3, TOKENS).long()
         ({"positions": THREE, "mrope_section": [3, 3, 3]}, "must add up to 6"),
         (
             {
-                "positions": THREE,
-                "mrope_section": [0, 3, 3],
+                "positions": torch.zeros(4, TOKENS).long(),
+                "mrope_section": [0, 3, 3, 0],
                 "cache_mode": "interleave",
             },
             "'interleave' does not take mrope_section",

@@ -40,12 +40,24 @@ of the tests want the packages ml_dtypes, en_dtypes and einops.
 
 - *passed*: unchanged.
 - *wrong*: listed below, with the error.
+- *texts*: the error that the test wants is raised, and says another sentence.
+- *slow*: it did not end in the time that the runner gives a test.
 - *training*: the operator computes gradients or updates, which this package refuses.
 - *hardware*: the test reads what only an NPU has, or needs more ranks than the host has processors.
-- *their own*: the test cannot pass: its names, files or packages are missing.
+- *their own*: the test cannot pass: its names, files or packages are missing, its reference calls NumPy with
+  operands that don't fit, or it fills tensors of dtypes that PyTorch has no random numbers of.
 - *skipped*: by the test itself.
 """
-KINDS = ("passed", "wrong", "training", "hardware", "their own", "skipped")
+KINDS = (
+    "passed",
+    "wrong",
+    "texts",
+    "slow",
+    "training",
+    "hardware",
+    "their own",
+    "skipped",
+)
 # The kind of a test that does not pass, by its file, its name, and its error.
 _TRAINING = re.compile(
     r"backward|_grad\b|_grad_|apply_adam|dropout|does not require grad|it computes"
@@ -60,7 +72,15 @@ _THEIR_OWN = re.compile(
     r"ml_dtypes is needed|NameError: name|No module named '(?!torch_npu|torchair)|IndentationError"
     r"|SyntaxError|missing \d+ required positional argument: '(self|cls)'"
     r"|has no attribute '_?(test_|supported|custom_op_exec|cpu_op)"
+    # Faults of a test's own lines, before or after the operator.
+    r"|Default process group has not been initialized|cannot access local variable"
+    r"|got an unexpected keyword argument 'time'|tuple expected at most 1 argument"
+    r"|'numpy.ndarray' object has no attribute|Cannot interpret '.*' as a data type"
+    r"|Can't call numpy\(\) on Tensor that requires grad|matmul: Input operand 1 has"
+    r"|normal_kernel_cpu|random_update_from_to|to - 1 is out of bounds for"
 )
+_TEXTS = re.compile(r'AssertionError: ".*" does not match "')
+_SLOW = re.compile(r"it takes more than \d+ s")
 
 
 def _cause(result: Outcome) -> str:
@@ -83,6 +103,8 @@ def kind_of(result: Outcome) -> str:
         ("training", _TRAINING),
         ("hardware", _HARDWARE),
         ("their own", _THEIR_OWN),
+        ("texts", _TEXTS),
+        ("slow", _SLOW),
     ):
         if pattern.search(said):
             return kind

@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..checks import check
+from ..checks import check, check_shape
 from ..definition import npu_operator
 from ..quantisation.quantise import npu_quantize
 from ..schema import Reserved, Written
@@ -24,7 +24,21 @@ def _quantised(
 ) -> Tensor:
     """The values that npu_quant_scatter and its in-place form write."""
     check(reduce == "update", name, f"no such reduce: {reduce!r}")
+    scales = _flat(name, "quant_scales", scales, updates, axis)
+    if points is not None:
+        points = _flat(name, "quant_zero_points", points, updates, axis)
     return npu_quantize(updates, scales, points, torch.qint8, axis, True)
+
+
+def _flat(name: str, what: str, table: Tensor, updates: Tensor, axis: int) -> Tensor:
+    """A table (n,) of one that has as many dimensions as the updates, all 1 but the one
+    along `axis`."""
+    if table.dim() != updates.dim() or table.dim() == 1:
+        return table
+    shape = [1] * table.dim()
+    shape[axis] = table.shape[axis]
+    check_shape(table, name, what, tuple(shape))
+    return table.reshape(-1)
 
 
 @npu_operator
@@ -41,7 +55,8 @@ def npu_quant_scatter(
     round_mode: Reserved[str | None] = "rint",
 ) -> Tensor:
     """scatter_update of `self`, int8, with updates that npu_quantize makes int8 along
-    `quant_axis`. RuntimeError: as these two raise, or another `reduce`."""
+    `quant_axis`, by scales (n,), or with as many dimensions as updates. RuntimeError: as
+    these two raise, or another `reduce`."""
     told = quant_scales, quant_zero_points, quant_axis, reduce
     rows = _quantised("npu_quant_scatter", updates, *told)
     return scatter_update(self, indices, rows, axis)

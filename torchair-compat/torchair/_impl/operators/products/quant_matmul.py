@@ -278,6 +278,7 @@ def npu_trans_quant_param(
     """Packs f32 scale and offset into int64: the upper 19 bits of the scale, bit 46,
     and the rounded offset in nine bits from bit 37.
 
+    offset      as many as there are scales, or one; several of them share a scale of one
     round_mode  1 rounds the scale, 0 truncates it
 
     RuntimeError: another shape, dtype or round_mode.
@@ -285,7 +286,9 @@ def npu_trans_quant_param(
     name = "npu_trans_quant_param"
     check_dtype(scale, name, "scale", (torch.float32,))
     check_dtype(offset, name, "offset", (torch.float32,))
-    check_shape(offset, name, "offset", (1,), tuple(scale.shape))
+    several = offset is not None and tuple(scale.shape) == (1,) and offset.dim() == 1
+    if not several:
+        check_shape(offset, name, "offset", (1,), tuple(scale.shape))
     check(round_mode in (None, 0, 1), name, f"no such round_mode: {round_mode}")
     bits = scale.contiguous().view(torch.int32).to(torch.int64) & 0xFFFFFFFF
     if round_mode == 1:

@@ -15,8 +15,13 @@ from .dispatch_v2 import npu_moe_distribute_combine_v2
 
 _NAME = "npu_moe_distribute_combine_add_rms_norm"
 # Arguments for other processors, and what callers may give.
-_RESERVED = {"activation_scale": None, "weight_scale": None, "group_list": None}
-_RESERVED |= {"out_dtype": 0, "group_list_type": 0}
+_RESERVED: dict[str, int | None] = {
+    "activation_scale": None,
+    "weight_scale": None,
+    "group_list": None,
+    "out_dtype": 0,
+    "group_list_type": 0,
+}
 
 
 @npu_operator_of(
