@@ -15,21 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import anabranch
+from anabranch.metrics import COUNTED
 
 # Workers inherit it. The folder goes with the process that made it.
 FOLDER = "ANABRANCH_VLLM_METRICS"
-HELP = {
-    "graphs": "Graphs that Anabranch compiled",
-    "compiles": "Programs that were compiled and not taken from the cache",
-    "cache_hits": "Programs that were taken from the cache",
-    "kernels": "Different kernels in these graphs",
-    "launches": "Kernel launches in one call of each graph",
-    "fallback_calls": "Calls of PyTorch's operators in one call of each graph",
-    "eager_graphs": "Whole graphs that PyTorch runs",
-    "loaded": "Graphs that vLLM had saved",
-    "repacked": "Programs whose weights changed and were packed again",
-    "specialised": "Programs made in the background for sizes that came",
-}
 
 
 def publish() -> None:
@@ -57,12 +46,12 @@ class Collector:
     def collect(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily
 
-        sums = dict.fromkeys(HELP, 0)
+        sums = dict.fromkeys(COUNTED, 0)
         for path in Path(self.folder.name).glob("*.json"):
             for name, count in json.loads(path.read_text()).items():
                 sums[name] += count
         for name, count in sums.items():
-            yield CounterMetricFamily(f"anabranch_{name}", HELP[name], value=count)
+            yield CounterMetricFamily(f"anabranch_{name}", COUNTED[name], value=count)
 
 
 class Writer:

@@ -16,16 +16,20 @@ from typing import NamedTuple
 from . import _C
 from .report import counters
 
-# Each counter: its name without "anabranch_" and "_total", the field of
-# `report.counters`, and its help text.
-_COUNTERS = (
-    ("compiles", "compiles", "Graphs that were compiled."),
-    ("cache_hits", "cache_hits", "Graphs that came from the cache."),
-    ("fallback_operators", "fallback_calls", "Operators that PyTorch runs, by graph."),
-    ("eager_graphs", "eager_graphs", "Graphs that PyTorch runs as a whole."),
-    ("specialised", "specialised", "Programs made for sizes that came."),
-    ("repacked", "repacked", "Programs made again for frozen weights that changed."),
-)
+# What each field of `report.counters` counts. A metric has the field's name between
+# "anabranch_" and "_total".
+COUNTED = {
+    "graphs": "Graphs that Anabranch compiled",
+    "compiles": "Graphs that were compiled and not taken from the cache",
+    "cache_hits": "Graphs that were taken from the cache",
+    "kernels": "Different kernels in these graphs",
+    "launches": "Kernel launches in one call of each graph",
+    "fallback_calls": "Calls of PyTorch's operators in one call of each graph",
+    "eager_graphs": "Whole graphs that PyTorch runs",
+    "loaded": "Graphs from artefacts that PyTorch saved",
+    "repacked": "Programs whose weights changed and were packed again",
+    "specialised": "Programs made in the background for sizes that came",
+}
 _CALLS = "anabranch_call_seconds"
 
 
@@ -55,8 +59,8 @@ class Metric(NamedTuple):
 def collect() -> Iterator[Metric]:
     """The current metrics: counters of compilations, then the histogram of call times."""
     _C.time_calls()
-    for short, field, about in _COUNTERS:
-        name = f"anabranch_{short}"
+    for field, about in COUNTED.items():
+        name = f"anabranch_{field}"
         samples = [Sample(f"{name}_total", {}, float(getattr(counters, field)))]
         yield Metric(name, about, "counter", samples)
     yield Metric(_CALLS, "Seconds that calls of programs took.", "histogram", _calls())

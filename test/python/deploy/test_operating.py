@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -95,6 +96,12 @@ def test_metrics_count_what_happens(tmp_path):
     assert changed["anabranch_call_seconds_sum"] > 0
     buckets = [v for name, v in changed.items() if "_bucket" in name]
     assert buckets == sorted(buckets)
+
+
+def test_each_counter_is_a_metric_of_its_name():
+    fields = {field.name for field in dataclasses.fields(anabranch.counters)}
+    metrics = {m.name for m in anabranch.metrics.collect() if m.type == "counter"}
+    assert metrics == {f"anabranch_{name}" for name in fields}
 
 
 def test_cache_hits_are_counted(tmp_path, monkeypatch):
