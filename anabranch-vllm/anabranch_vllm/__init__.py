@@ -2,16 +2,18 @@
 
 vLLM calls `platform` and `prepare` in each of its processes. Start with `settings`.
 
-versions      the versions of vLLM that this package is tested with
-settings      what Anabranch asks of vLLM's compilation, and the environment's defaults
-cpu_platform  vLLM's CPU platform with these settings
-cpu_worker    vLLM's CPU worker, which packs weights that were loaded anew
-linear        keeps linear layers visible to the compiler
-attention     attention and the paged cache as one operator
-regions       has PyTorch trace equal layers once
-saved         graphs that vLLM saves and loads
-metrics       Anabranch's counters beside vLLM's metrics
-backend       compiles a graph of vLLM, and logs what was compiled and what was not
+versions         the versions of vLLM that this package is tested with
+settings         what Anabranch asks of vLLM's compilation, and the environment's defaults
+cpu_platform     vLLM's CPU platform with these settings
+cpu_worker       vLLM's CPU worker, which packs weights that were loaded anew
+linear           keeps linear layers visible to the compiler
+rounded_linear   products of rounded weights
+rounded_kernels  vLLM's kernels of quantised checkpoints, which call these products
+attention        attention and the paged cache as one operator
+regions          has PyTorch trace equal layers once
+saved            graphs that vLLM saves and loads
+metrics          Anabranch's counters beside vLLM's metrics
+backend          compiles a graph of vLLM, and logs what was compiled and what was not
 """
 
 from __future__ import annotations

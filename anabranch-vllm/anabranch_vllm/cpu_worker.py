@@ -27,6 +27,11 @@ class AnabranchWorker(CPUWorker):
         self.metrics = metrics.Writer()
 
     def load_model(self, *arguments: Any, **named: Any) -> None:
+        if self.model_config.quantization:
+            # The import takes time, which other models save.
+            from . import rounded_kernels
+
+            rounded_kernels.choose_first()
         super().load_model(*arguments, **named)
         attention.join_all(self.get_model(), Attention)
         if settings.moves_weights():

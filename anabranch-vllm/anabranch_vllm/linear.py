@@ -27,7 +27,7 @@ def keep_visible() -> None:
 
     if not isinstance(utils.dispatch_cpu_unquantized_gemm, VisibleLinear):
         utils.dispatch_cpu_unquantized_gemm = VisibleLinear(
-            utils.dispatch_cpu_unquantized_gemm, _is_compiled
+            utils.dispatch_cpu_unquantized_gemm, is_compiled
         )
 
 
@@ -49,32 +49,41 @@ class VisibleLinear:
             return
         if remove_weight:
             layer.cpu_linear = F.linear
-        elif not isinstance(getattr(layer, "cpu_linear", None), Logits):
-            layer.cpu_linear = Logits()  # weights that are loaded anew keep it
+        elif not isinstance(getattr(layer, "cpu_linear", None), Program):
+            layer.cpu_linear = Program(_product)  # weights that are loaded anew keep it
+        set_packed(layer, "weight")
+
+
+def set_packed(layer: torch.nn.Module, *names: str) -> None:
+    """Says which parameters of a layer programs pack."""
+    layer.anabranch_packed = names  # type: ignore[assignment]
 
 
 def packed_weights(model: torch.nn.Module) -> list[Tensor]:
     """The weights of a model that programs pack."""
-    layers = (layer for layer in model.modules() if hasattr(layer, "cpu_linear"))
-    return [layer.weight for layer in layers if _is_visible(layer.cpu_linear)]
+    return [
+        getattr(layer, name)
+        for layer in model.modules()
+        for name in getattr(layer, "anabranch_packed", ())
+    ]
 
 
-def _is_visible(product: Any) -> bool:
-    return product is F.linear or isinstance(product, Logits)
+class Program:
+    """A product of `x` and weights. A graph that calls it has it as a part. Outside of
+    graphs it is a program for any number of rows, compiled at its first call: most
+    embeddings only look up rows."""
 
-
-class Logits:
-    """The product of hidden states and an embedding: one program for any number of rows.
-    It is compiled at its first call, since most embeddings only look up rows."""
-
-    def __init__(self) -> None:
-        self.product = torch.compile(
-            _product, backend=anabranch.anabranch, dynamic=False
+    def __init__(self, product: Callable[..., Tensor]) -> None:
+        self.product = product
+        self.compiled = torch.compile(
+            product, backend=anabranch.anabranch, dynamic=False
         )
 
-    def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def __call__(self, x: Tensor, *weights: Any) -> Tensor:
+        if torch.compiler.is_compiling():
+            return self.product(x, *weights)
         torch._dynamo.decorators.mark_unbacked(x, 0)
-        return self.product(x, weight, bias)
+        return self.compiled(x, *weights)
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -85,7 +94,8 @@ def _is_matrix(layer: Any) -> bool:
     return not layer.weight.is_meta and layer.weight.ndim == 2
 
 
-def _is_compiled() -> bool:
+def is_compiled() -> bool:
+    """Whether Anabranch compiles the model that vLLM makes or loads."""
     from vllm.config import get_current_vllm_config_or_none
 
     config = get_current_vllm_config_or_none()

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import anabranch
-from anabranch_vllm import settings
+from anabranch_vllm import linear, settings
 
 # Modules of vLLM from which this package takes a class.
 PLATFORM = "vllm.platforms.cpu"
@@ -31,12 +31,14 @@ class CpuWorker:
 
     def __init__(self, model) -> None:
         self.model = model
+        self.model_config = SimpleNamespace(quantization=None)
 
     def get_model(self):
         return self.model
 
     def load_model(self) -> None:
-        self.model.cpu_linear = torch.nn.functional.linear
+        if isinstance(self.model, torch.nn.Linear):
+            linear.VisibleLinear(None, lambda: True)(self.model, True)
 
     def determine_available_memory(self) -> int:
         self.profile()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import rounded_models
+
 VOCABULARY = 512
 _COMMON = {
     "hidden_size": 64,
@@ -77,6 +79,8 @@ GENERATE: dict[str, tuple[str, dict[str, Any]]] = {
         _COMMON | {"ffn_dim": 128, "word_embed_proj_dim": 64, "init_std": 0.15},
     ),
     "deepseek_v3": ("deepseek_v3", _COMMON | _EXPERTS | _LATENT),
+    # Checkpoints whose weights are rounded, by their formats.
+    **dict.fromkeys(rounded_models.FORMATS, ("llama", _GROUPED)),
 }
 # Models that Anabranch leaves to vLLM.
 LEFT_TO_VLLM = ("deepseek_v3",)
@@ -114,6 +118,8 @@ def write(name: str, folder: str) -> None:
     auto = transformers.AutoModel if is_encoder else transformers.AutoModelForCausalLM
     torch.manual_seed(0)
     auto.from_config(config).float().save_pretrained(folder)
+    if name in rounded_models.FORMATS:
+        rounded_models.round_weights(folder, name)
     if name in EMBED:
         _tokenizer().save_pretrained(folder)
 

@@ -1,0 +1,169 @@
+"""vLLM's kernels of quantised layers over stand-ins for vLLM's classes. Needs no vLLM."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+from rounded_models import packed
+from torch import Tensor, nn
+
+from anabranch_vllm import linear
+
+NAME = "anabranch_vllm.rounded_kernels"
+KERNELS = "vllm.model_executor.kernels.linear"
+FOUR, FOUR_AROUND_8 = "uint4", "uint4b8"
+ROWS, COLUMNS, GROUPS = 24, 64, 4
+
+
+def parameter(values: Tensor) -> nn.Parameter:
+    return nn.Parameter(values, requires_grad=False)
+
+
+class Kernel:
+    """The base of vLLM's kernels: what it says of a layer."""
+
+    def __init__(self, config, *names) -> None:
+        self.config, self.layer_param_names = config, names
+        self.w_q_name, self.w_s_name, self.w_zp_name = (*names, None, None)[:3]
+
+    @classmethod
+    def can_implement(cls, config):
+        return True, None
+
+    def _get_weight_params(self, layer):
+        names = self.w_q_name, self.w_s_name, self.w_zp_name or ""
+        return tuple(getattr(layer, name, None) for name in names)
+
+    def _get_layer_params(self, layer):
+        return tuple(getattr(layer, name, None) for name in self.layer_param_names)
+
+
+def replace_parameter(layer, name: str, values: Tensor) -> None:
+    setattr(layer, name, parameter(values))
+
+
+def channelwise(scale: Tensor, widths: list[int]) -> Tensor:
+    return scale.repeat_interleave(torch.tensor(widths)).unsqueeze(1)
+
+
+STAND_INS = {
+    KERNELS: {
+        "_POSSIBLE_KERNELS": {"CPU": ["theirs"]},
+        "_POSSIBLE_INT8_KERNELS": {"CPU": ["theirs"]},
+    },
+    f"{KERNELS}.mixed_precision.cpu": {"CPUWNA16LinearKernel": Kernel},
+    f"{KERNELS}.scaled_mm.cpu": {"CPUInt8ScaledMMLinearKernel": Kernel},
+    "vllm.model_executor.layers.quantization.utils.w8a8_utils": {
+        "convert_to_channelwise": channelwise
+    },
+    "vllm.model_executor.utils": {"replace_parameter": replace_parameter},
+    "vllm.platforms.interface": {"PlatformEnum": SimpleNamespace(CPU="CPU")},
+    "vllm.scalar_type": {"scalar_types": SimpleNamespace(uint4b8=FOUR_AROUND_8)},
+}
+
+
+@pytest.fixture
+def kernels(monkeypatch):
+    for name, attributes in STAND_INS.items():
+        parts = name.split(".")
+        for end in range(1, len(parts)):
+            folder = ".".join(parts[:end])
+            if folder not in STAND_INS:
+                monkeypatch.setitem(sys.modules, folder, ModuleType(folder))
+        module = ModuleType(name)
+        vars(module).update(attributes)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.delitem(sys.modules, NAME, raising=False)
+    yield importlib.import_module(NAME)
+    sys.modules.pop(NAME, None)
+
+
+def loaded(**parameters: Tensor) -> nn.Module:
+    layer = nn.Module()
+    for name, values in parameters.items():
+        setattr(layer, name, parameter(values))
+    return layer
+
+
+def multiplied(kernel, layer: nn.Module, x: Tensor) -> Tensor:
+    kernel.process_weights_after_loading(layer)
+    kernel.product = kernel.product.product  # eager; the product has tests of its own
+    with torch.no_grad():
+        return kernel.apply_weights(layer, x)
+
+
+@pytest.mark.parametrize("has_zeros", [False, True])
+@pytest.mark.parametrize("rows_first", [True, False])
+def test_half_bytes_in_both_orders(kernels, rows_first, has_zeros) -> None:
+    values = torch.randint(0, 16, (ROWS, COLUMNS))
+    zeros = torch.randint(0, 16, (ROWS, GROUPS))
+    scale = torch.rand(ROWS, GROUPS) + 0.5
+    of_groups = packed(zeros.t())  # eight rows in each word, in both orders
+    layer = loaded(
+        codes=packed(values) if rows_first else packed(values).t().contiguous(),
+        scale=scale if rows_first else scale.t().contiguous(),
+        zeros=of_groups.t().contiguous() if rows_first else of_groups,
+    )
+    layer.codes.input_dim = int(rows_first)
+    layer.scale.output_dim = layer.zeros.output_dim = int(not rows_first)
+    config = SimpleNamespace(
+        zero_points=has_zeros, weight_type=FOUR if has_zeros else FOUR_AROUND_8
+    )
+    kernel = kernels.HalfBytesKernel(config, "codes", "scale", "zeros")
+    shifted = values - (
+        zeros.repeat_interleave(COLUMNS // GROUPS, 1) if has_zeros else 8
+    )
+    exact = shifted * scale.double().repeat_interleave(COLUMNS // GROUPS, 1)
+    x = torch.randn(3, COLUMNS)
+    found = multiplied(kernel, layer, x).double()
+    torch.testing.assert_close(found, x.double() @ exact.t(), rtol=1e-5, atol=1e-4)
+    assert linear.packed_weights(layer) == [layer.codes]
+
+
+@pytest.mark.parametrize("has_zeros", [False, True])
+@pytest.mark.parametrize("is_static", [False, True])
+@pytest.mark.parametrize("is_channelwise", [False, True])
+def test_bytes(kernels, is_channelwise, is_static, has_zeros) -> None:
+    weight = torch.randint(-127, 128, (ROWS, COLUMNS), dtype=torch.int8)
+    widths = [ROWS - 8, 8]
+    scale = (torch.rand(ROWS, 1) if is_channelwise else torch.rand(2)) / 127
+    layer = loaded(weight=weight, scale=scale)
+    layer.logical_widths = widths
+    if is_static:
+        layer.step, layer.zero = parameter(torch.tensor([0.05])), None
+        if has_zeros:
+            zero = torch.tensor([9], dtype=torch.int8)
+            layer.zero = parameter(zero)
+    config = SimpleNamespace(
+        is_channelwise=is_channelwise,
+        is_static_input_scheme=is_static,
+        input_symmetric=not has_zeros,
+    )
+    names = ("weight", "scale", "step", "zero", "sums")
+    kernel = kernels.BytesKernel(config, *names)
+    rows = scale if is_channelwise else channelwise(scale, widths)
+    x = torch.rand(3, COLUMNS) * 4 - 2
+    found = multiplied(kernel, layer, x)
+    expected = x @ (weight.float() * rows).t()
+    assert (found - expected).square().mean() <= 1e-3 * expected.square().mean()
+    assert linear.packed_weights(layer) == [layer.weight]
+
+
+def test_kernels_are_asked_first_and_once(kernels) -> None:
+    for _ in range(2):
+        kernels.choose_first()
+    choices = sys.modules[KERNELS]
+    assert choices._POSSIBLE_KERNELS["CPU"] == [kernels.HalfBytesKernel, "theirs"]
+    assert choices._POSSIBLE_INT8_KERNELS["CPU"] == [kernels.BytesKernel, "theirs"]
+
+
+def test_models_that_are_not_compiled_keep_vllms(kernels, monkeypatch) -> None:
+    for kind in (kernels.HalfBytesKernel, kernels.BytesKernel):
+        monkeypatch.setattr(linear, "is_compiled", lambda: False)
+        assert kind.can_implement(None) == (False, kernels._NOT_COMPILED)
+        monkeypatch.setattr(linear, "is_compiled", lambda: True)
+        assert kind.can_implement(None) == (True, None)
