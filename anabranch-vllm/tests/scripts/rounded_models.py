@@ -31,6 +31,13 @@ def _grouped(weight: Tensor) -> tuple[Tensor, Tensor]:
     return (groups / scale + 8).round().clamp(0, 15).flatten(1), scale.squeeze(-1)
 
 
+def _floats(weight: Tensor, zeros: Tensor | int = 8) -> Tensors:
+    """The floats that integers of four bits stand for."""
+    integers, scale = _grouped(weight)
+    groups = integers.unflatten(1, (-1, GROUP)) - torch.as_tensor(zeros)[..., None]
+    return {"weight": (groups * scale.half().float()[..., None]).flatten(1)}
+
+
 def _bytes(weight: Tensor) -> Tensors:
     scale = weight.abs().amax(1, keepdim=True) / 127
     return {"weight": (weight / scale).round().to(torch.int8), "weight_scale": scale}
@@ -52,10 +59,20 @@ def _half_bytes(weight: Tensor) -> Tensors:
     }
 
 
-def _awq(weight: Tensor) -> Tensors:
-    integers, scale = _grouped(weight)
+def _awq_zeros(scale: Tensor) -> Tensor:
     zeros = torch.full_like(scale, 8)
     zeros[::3] = 7
+    return zeros
+
+
+def _awq_floats(weight: Tensor) -> Tensors:
+    _, scale = _grouped(weight)
+    return _floats(weight, _awq_zeros(scale))
+
+
+def _awq(weight: Tensor) -> Tensors:
+    integers, scale = _grouped(weight)
+    zeros = _awq_zeros(scale)
     ordered = lambda values: values.t().unflatten(1, (-1, 8))[..., AWQ_ORDER].flatten(1)
     return {
         "qweight": packed(ordered(integers)),
@@ -140,22 +157,37 @@ FORMATS: dict[str, tuple[Callable[[Tensor], Tensors], dict[str, Any]]] = {
     ),
 }
 
+# Formats that vLLM's kernels compute in 16 bits only, and the floats they stand for.
+FLOATS: dict[str, Callable[[Tensor], Tensors]] = {
+    "w4a16": _floats,
+    "awq": _awq_floats,
+    "gptq": _floats,
+}
+
 
 def round_weights(folder: str, name: str) -> None:
-    """Rounds the linear layers of the checkpoint in a folder."""
+    """Rounds the linear layers of the checkpoint in a folder. NAME_floats: to the floats
+    that the checkpoint NAME has."""
+    path = Path(folder)
+    if name.endswith("_floats"):
+        _replace(path, FLOATS[name.removesuffix("_floats")])
+        return
+    split, config = FORMATS[name]
+    _replace(path, split)
+    fields = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(
+        json.dumps(fields | {"quantization_config": config})
+    )
+
+
+def _replace(folder: Path, split: Callable[[Tensor], Tensors]) -> None:
     from safetensors.torch import load_file, save_file
 
-    split, config = FORMATS[name]
-    path = Path(folder)
     tensors = {}
-    for key, value in load_file(path / "model.safetensors").items():
+    for key, value in load_file(folder / "model.safetensors").items():
         if key.endswith("_proj.weight"):
             layer = key.removesuffix("weight")
             tensors |= {layer + part: x for part, x in split(value).items()}
         else:
             tensors[key] = value
-    save_file(tensors, path / "model.safetensors", {"format": "pt"})
-    fields = json.loads((path / "config.json").read_text())
-    (path / "config.json").write_text(
-        json.dumps(fields | {"quantization_config": config})
-    )
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})

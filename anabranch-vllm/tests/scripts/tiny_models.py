@@ -82,6 +82,8 @@ GENERATE: dict[str, tuple[str, dict[str, Any]]] = {
     # Checkpoints whose weights are rounded, by their formats.
     **dict.fromkeys(rounded_models.FORMATS, ("llama", _GROUPED)),
 }
+# The same models with the floats that some of the formats stand for.
+FLOATS = {f"{name}_floats": ("llama", _GROUPED) for name in rounded_models.FLOATS}
 # Models that Anabranch leaves to vLLM.
 LEFT_TO_VLLM = ("deepseek_v3",)
 EMBED: dict[str, tuple[str, dict[str, Any]]] = {
@@ -112,13 +114,13 @@ def write(name: str, folder: str) -> None:
     import torch
     import transformers
 
-    kind, fields = (GENERATE | EMBED)[name]
+    kind, fields = (GENERATE | EMBED | FLOATS)[name]
     config = transformers.AutoConfig.for_model(kind, **fields)
     is_encoder = kind == "bert"
     auto = transformers.AutoModel if is_encoder else transformers.AutoModelForCausalLM
     torch.manual_seed(0)
     auto.from_config(config).float().save_pretrained(folder)
-    if name in rounded_models.FORMATS:
+    if name in rounded_models.FORMATS or name in FLOATS:
         rounded_models.round_weights(folder, name)
     if name in EMBED:
         _tokenizer().save_pretrained(folder)
