@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import torch
 from torch._dynamo.exc import TorchDynamoException
 from vllm.model_executor.layers.attention.attention import Attention
 from vllm.v1.worker.cpu_worker import CPUWorker
@@ -33,13 +34,14 @@ class AnabranchWorker(CPUWorker):
 
             rounded_kernels.choose_first()
         super().load_model(*arguments, **named)
-        attention.join_all(self.get_model(), Attention)
+        for model in self._models():
+            attention.join_all(model, Attention)
         if settings.moves_weights():
             self._move_weights()
 
     def determine_available_memory(self) -> int:
         # vLLM compiles here, and then measures what is left for the cache.
-        marked = regions.mark(self.get_model())
+        marked = [kind for model in self._models() for kind in regions.mark(model)]
         try:
             with extension.collector_at_rest():
                 return super().determine_available_memory()
@@ -76,11 +78,18 @@ class AnabranchWorker(CPUWorker):
         super().finish_weight_update()
         self._pack_again()
 
+    def _models(self) -> list[torch.nn.Module]:
+        """The model, and the one that drafts for it."""
+        model, draft = self.get_model(), self.model_runner.get_draft_model()
+        return [model] if draft is None else [model, draft]
+
     def _move_weights(self) -> None:
         """Moves the weights that programs pack out of memory."""
         try:
             moved = extension.move_out_of_memory(
-                linear.packed_weights(self.get_model())
+                weight
+                for model in self._models()
+                for weight in linear.packed_weights(model)
             )
         except OSError as error:
             _log.warning(
@@ -94,5 +103,6 @@ class AnabranchWorker(CPUWorker):
         )
 
     def _pack_again(self) -> None:
-        anabranch.refresh(self.get_model())
+        for model in self._models():
+            anabranch.refresh(model)
         extension.drop_moved_pages()

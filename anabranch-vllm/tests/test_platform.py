@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import anabranch
-from anabranch_vllm import linear, settings
+from anabranch_vllm import attention, linear, settings
 
 # Modules of vLLM from which this package takes a class.
 PLATFORM = "vllm.platforms.cpu"
@@ -31,14 +31,17 @@ class CpuWorker:
 
     def __init__(self, model) -> None:
         self.model = model
+        self.draft: torch.nn.Module | None = None
         self.model_config = SimpleNamespace(quantization=None)
+        self.model_runner = SimpleNamespace(get_draft_model=lambda: self.draft)
 
     def get_model(self):
         return self.model
 
     def load_model(self) -> None:
-        if isinstance(self.model, torch.nn.Linear):
-            linear.VisibleLinear(None, lambda: True)(self.model, True)
+        for model in (self.model, self.draft):
+            if isinstance(model, torch.nn.Linear):
+                linear.VisibleLinear(None, lambda: True)(model, True)
 
     def determine_available_memory(self) -> int:
         self.profile()
@@ -197,6 +200,51 @@ def test_weights_that_programs_pack_are_in_a_file(worker, caplog) -> None:
     assert worker.compile_or_warm_up_model() is not None
     assert torch.equal(worker.model.weight, values)
     assert "0 MiB of weights are in a file" in caplog.text
+
+
+class Attending(AttentionLayer):
+    """A layer that has a cache of its own, and writes it."""
+
+    query_quant = kv_sharing_target_layer_name = None
+    attn_backend = SimpleNamespace(forward_includes_kv_cache_update=False)
+
+    def __init__(self, layer_name: str) -> None:
+        super().__init__()
+        self.layer_name = layer_name
+
+    def forward(self, query):
+        """What vLLM's layers do, which `joined` replaces."""
+
+
+def test_a_model_that_drafts_is_treated_like_the_model(worker) -> None:
+    """Its layers call the operator, its weights move, and it is packed again."""
+    worker.draft = torch.nn.Linear(32, 32).eval()
+    worker.draft.attention = Attending("draft.0")
+    worker.load_model()
+    assert is_in_a_file(worker.model.weight) and is_in_a_file(worker.draft.weight)
+    number = int(worker.draft.attention.anabranch_number)
+    assert attention._names[number] == "draft.0"
+    compiled = torch.compile(worker.draft, backend=anabranch.anabranch)
+    x = torch.randn(16, 32)
+    with torch.no_grad():
+        compiled(x)
+        worker.draft.weight.data[5, 7] = 100.0  # of 1024 elements, a few are compared
+        worker.finish_weight_update()
+        torch.testing.assert_close(compiled(x), worker.draft(x), rtol=1e-4, atol=1e-4)
+
+
+@torch.no_grad()
+def test_equal_layers_of_a_model_that_drafts_are_traced_once(worker) -> None:
+    worker.draft, bodies = Layers(passes=False), []
+
+    def look(module, inputs):
+        bodies.append(sum(1 for _ in module.children()))
+        return anabranch.anabranch(module, inputs)
+
+    compiled = torch.compile(worker.draft, backend=look, fullgraph=True)
+    worker.profile = lambda: compiled(torch.randn(4, 16))
+    worker.determine_available_memory()
+    assert bodies == [1]
 
 
 def test_weights_stay_where_no_file_can_be_written(worker, caplog, monkeypatch) -> None:

@@ -57,6 +57,15 @@ def embedded(llm: Any) -> dict[str, Any]:
     return {"rows": [list(answer.outputs.embedding) for answer in answers]}
 
 
+def with_paths(folder: Path, chosen: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a way to serve, with the folder of a model that drafts."""
+    speculative = chosen.get("speculative_config", {})
+    if "model" not in speculative:
+        return chosen
+    draft = {"model": str(folder / speculative["model"])}
+    return chosen | {"speculative_config": speculative | draft}
+
+
 def served(folder: Path, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     import torch
     from vllm import LLM
@@ -71,7 +80,8 @@ def served(folder: Path, name: str, arguments: dict[str, Any]) -> dict[str, Any]
     if is_embedding:
         chosen = {"runner": "pooling"}
     else:
-        chosen = {"skip_tokenizer_init": True, "max_logprobs": 512, **chosen}
+        common = {"skip_tokenizer_init": True, "max_logprobs": 512}
+        chosen = common | with_paths(folder, chosen)
     if name.endswith("_parallel"):
         # vLLM binds the threads of one rank to one NUMA node.
         os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"

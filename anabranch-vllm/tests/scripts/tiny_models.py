@@ -96,6 +96,16 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "chunked_prefill": ("llama", {"max_num_batched_tokens": 16}),
     "prefix_cache": ("llama", {"enable_prefix_caching": True, "block_size": 32}),
     "tensor_parallel": ("llama", {"tensor_parallel_size": 2}),
+    "draft_model": (
+        "llama",
+        {
+            "speculative_config": {
+                "method": "draft_model",
+                "model": "llama",
+                "num_speculative_tokens": 2,
+            }
+        },
+    ),
     "n_gram": (
         "llama",
         {
