@@ -7,6 +7,7 @@ settings         what Anabranch asks of vLLM's compilation, and the environment'
 cpu_platform     vLLM's CPU platform with these settings
 cpu_worker       vLLM's CPU worker, which packs weights that were loaded anew
 linear           keeps linear layers visible to the compiler
+kept_products    programs of products that no graph calls, kept for the next start
 rounded_linear   products of rounded weights
 rounded_kernels  vLLM's kernels of quantised checkpoints, which call these products
 attention        attention and the paged cache as one operator

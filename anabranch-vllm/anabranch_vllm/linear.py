@@ -14,9 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-import anabranch
-
-from . import settings
+from . import kept_products, settings
 
 Dispatch = Callable[[torch.nn.Module, bool], None]
 
@@ -70,20 +68,19 @@ def packed_weights(model: torch.nn.Module) -> list[Tensor]:
 
 class Program:
     """A product of `x` and weights. A graph that calls it has it as a part. Outside of
-    graphs it is a program for any number of rows, compiled at its first call: most
+    graphs it is a program for any number of rows, made at its first call: most
     embeddings only look up rows."""
 
     def __init__(self, product: Callable[..., Tensor]) -> None:
         self.product = product
-        self.compiled = torch.compile(
-            product, backend=anabranch.anabranch, dynamic=False
-        )
+        self.program: Callable[..., Tensor] | None = None
 
     def __call__(self, x: Tensor, *weights: Any) -> Tensor:
         if torch.compiler.is_compiling():
             return self.product(x, *weights)
-        torch._dynamo.decorators.mark_unbacked(x, 0)
-        return self.compiled(x, *weights)
+        if self.program is None:
+            self.program = kept_products.program(self.product, (x, *weights))
+        return self.program(x, *weights)
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -61,8 +61,12 @@ def set_environment() -> None:
     vLLM's cache root."""
     if os.environ.setdefault("VLLM_USE_LAYERNAME", "0") == "0":
         _use_strings()
-    root = os.environ.get("VLLM_CACHE_ROOT") or _cache_home() / "vllm"
-    os.environ.setdefault("ANABRANCH_CACHE_HOME", str(Path(root) / "anabranch"))
+    os.environ.setdefault("ANABRANCH_CACHE_HOME", str(_cache_root() / "anabranch"))
+
+
+def kept_programs() -> Path:
+    """The folder of programs that no graph of vLLM has, beside the graphs it saves."""
+    return _cache_root() / "torch_compile_cache" / "anabranch"
 
 
 def moves_weights() -> bool:
@@ -78,6 +82,10 @@ def _use_strings() -> None:
     if module is not None and hasattr(module, "_USE_LAYERNAME"):
         module._USE_LAYERNAME = False
         module.LayerNameType = str
+
+
+def _cache_root() -> Path:
+    return Path(os.environ.get("VLLM_CACHE_ROOT") or _cache_home() / "vllm")
 
 
 def _cache_home() -> Path:

@@ -1,4 +1,5 @@
-"""Each test traces anew: graphs without guards would serve another test's model."""
+"""Each test traces anew, since graphs without guards would serve another test's model,
+and keeps its programs in a folder of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import anabranch
 
 
 @pytest.fixture(autouse=True)
-def traced_anew():
+def traced_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path / "vllm"))
     torch._dynamo.reset()
     anabranch.counters.reset()
