@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import anabranch
-from anabranch.metrics import COUNTED
+from anabranch import metrics as of_this_process
 
 # Workers inherit it. The folder goes with the process that made it.
 FOLDER = "ANABRANCH_VLLM_METRICS"
@@ -46,12 +46,14 @@ class Collector:
     def collect(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily
 
-        sums = dict.fromkeys(COUNTED, 0)
+        sums = dict.fromkeys(of_this_process.COUNTED, 0)
         for path in Path(self.folder.name).glob("*.json"):
             for name, count in json.loads(path.read_text()).items():
                 sums[name] += count
         for name, count in sums.items():
-            yield CounterMetricFamily(f"anabranch_{name}", COUNTED[name], value=count)
+            yield CounterMetricFamily(
+                f"anabranch_{name}", of_this_process.COUNTED[name], value=count
+            )
 
 
 class Writer:
