@@ -11,7 +11,7 @@ import anabranch
 from anabranch_vllm import linear, rounded_linear
 
 ROWS, COLUMNS = 48, 96
-FLOATS = [torch.float32, torch.bfloat16]
+F32, BF16 = torch.float32, torch.bfloat16
 
 
 def served(function):
@@ -34,7 +34,7 @@ def parameter(values: Tensor) -> nn.Parameter:
 
 def close(found: Tensor, expected: Tensor) -> None:
     """`expected` is in float64."""
-    precision = {torch.float32: 1e-5, torch.bfloat16: 2e-2}[found.dtype]
+    precision = {F32: 1e-5, BF16: 2e-2}[found.dtype]
     torch.testing.assert_close(
         found.double(), expected, rtol=precision, atol=precision * float(expected.std())
     )
@@ -51,8 +51,10 @@ def test_words_are_half_bytes() -> None:
     assert torch.equal(turned, pairs)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize(("groups", "has_offset"), [(3, False), (3, True), (1, True)])
+@pytest.mark.parametrize(
+    ("dtype", "groups", "has_offset"),
+    [(F32, 3, True), (BF16, 3, False), (BF16, 1, True)],
+)
 def test_half_bytes(dtype, groups, has_offset) -> None:
     values = torch.randint(0, 16, (ROWS, COLUMNS))
     scale = parameter((torch.rand(ROWS, groups) + 0.5) / 8)
@@ -77,9 +79,10 @@ def test_half_bytes(dtype, groups, has_offset) -> None:
     assert anabranch.counters.fallback_calls == 0
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("has_zeros", [False, True])
-@pytest.mark.parametrize("is_static", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "has_zeros", "is_static"),
+    [(F32, False, False), (BF16, True, False), (BF16, False, True), (F32, True, True)],
+)
 def test_bytes(dtype, has_zeros, is_static) -> None:
     weight = parameter(torch.randint(-127, 128, (ROWS, COLUMNS), dtype=torch.int8))
     scale = parameter((torch.rand(ROWS) + 0.5) / 127)
