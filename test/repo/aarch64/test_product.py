@@ -18,7 +18,7 @@ from repository import ROOT
 
 PROGRAMS = Path(__file__).parent / "programs"
 EXAMPLE = ROOT / "examples/01_embed.py"
-# What the emulator does in half an hour on two cores, of each room of the front end.
+# One suite or two of each room of the front end.
 SUITES = (
     "cache/test_cache_compile.py",
     "cache/test_same_value.py",
