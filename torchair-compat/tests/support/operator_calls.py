@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 import torch_npu
-from operator_calls_of_layers import CALLS as _OF_LAYERS
-from operator_calls_of_plain_names import CALLS as _OF_PLAIN_NAMES
-from operator_calls_of_small_floats import CALLS as _MORE
-from operator_calls_of_steps import CALLS as _OF_STEPS
+from right_calls.layers import CALLS as _OF_LAYERS
+from right_calls.plain_names import CALLS as _OF_PLAIN_NAMES
+from right_calls.small_floats import CALLS as _MORE
+from right_calls.steps import CALLS as _OF_STEPS
 from torchair._impl.operators.definition import COMPOSITIONS
 
 bf16, f16, i8 = torch.bfloat16, torch.float16, torch.int8

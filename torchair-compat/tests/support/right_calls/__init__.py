@@ -1,0 +1,1 @@
+"""Right calls of operators of torch_npu, by their subjects. operator_calls has them all."""
