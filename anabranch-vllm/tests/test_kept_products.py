@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import anabranch
+from anabranch.packages import cache
 from anabranch_vllm import kept_products, settings
 
 
@@ -64,6 +65,17 @@ def test_a_damaged_file_is_replaced(weight, caplog) -> None:
     assert "again" in line.getMessage() and str(path) in line.getMessage()
     run(weight)
     assert anabranch.counters.loaded == 1
+
+
+def test_a_program_of_another_processor_is_made_again(weight, caplog) -> None:
+    run(weight)
+    (path,) = kept()
+    processor, content = cache.identity()[0].encode(), path.read_bytes()
+    assert processor in content
+    path.write_bytes(content.replace(processor, processor[::-1]))
+    run(weight)
+    (line,) = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert "another processor" in line and "\n" not in line
 
 
 def test_no_room_is_no_error(weight, caplog, monkeypatch) -> None:

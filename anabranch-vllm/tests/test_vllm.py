@@ -9,8 +9,6 @@ import torch
 import vllm_python
 from vllm_python import needs_vllm
 
-from anabranch.packages import cache
-
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -184,21 +182,6 @@ def test_tokens_equal_eager(tmp_path) -> None:
     assert second == expected
     assert "Anabranch: compiles" not in log  # vLLM loads the saved graph
     assert "anabranch_loaded_total 2.0" in log  # the log has vLLM's metrics
-
-
-@needs_vllm
-def test_a_saved_graph_of_another_processor_is_compiled_again(tmp_path) -> None:
-    expected, _ = generate(tmp_path)
-    (path,) = tmp_path.glob("cache/**/torch_aot_compile/**/model")
-    processor = cache.identity()[0].encode()
-    content = path.read_bytes()
-    assert processor in content
-    path.write_bytes(content.replace(processor, processor[::-1]))
-    found, log = generate(tmp_path)
-    assert found == expected
-    (line,) = [line for line in log.splitlines() if "another processor" in line]
-    assert "Compiling model again" in line
-    assert "Anabranch: 1 program (1 from the cache)" in log
 
 
 @needs_vllm
