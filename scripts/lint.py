@@ -64,13 +64,14 @@ def tidy_base() -> str:
     return fork[0] if fork and fork != head else "HEAD~1"
 
 
-def commands_without_precompiled(folder: Path) -> None:
+def commands_without_precompiled(folder: Path) -> set[str]:
     """Writes the build's compile commands as if there were no precompiled header, so
-    that an include which a file lacks is an error."""
+    that an include which a file lacks is an error. Returns the files of the build."""
     built = json.loads((ROOT / "build" / "compile_commands.json").read_text())
     for entry in built:
         entry["command"] = re.sub(r"-include-pch \S+", "", entry["command"])
     (folder / "compile_commands.json").write_text(json.dumps(built))
+    return {os.path.relpath(entry["file"], ROOT) for entry in built}
 
 
 def changed_code(base: str) -> list[str]:
@@ -92,8 +93,9 @@ def clang_tidy(fix: bool) -> int:
     changed |= set(git("ls-files", "--others", "--exclude-standard", "*.cpp"))
     clean = ROOT / ".cache" / "clang-tidy"
     clean.mkdir(parents=True, exist_ok=True)
-    commands_without_precompiled(clean)
-    names = [n for n in sorted(changed) if (ROOT / n).exists()]
+    # Examples are built apart, as a user builds them.
+    built = commands_without_precompiled(clean)
+    names = [n for n in sorted(changed & built) if (ROOT / n).exists()]
     if not fix:
         names = [n for n in names if not mark_of(n, clean).exists()]
     extra = ["--fix"] if fix else []
