@@ -79,6 +79,8 @@ void divideByWidths(const T *edges, int64_t bins, T *sums) {
     sums[bin] = sums[bin] / total / (edges[bin + 1] - edges[bin]);
 }
 
+// A type in template arguments takes no parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define ANABRANCH_HISTOGRAM_OF(T)                                              \
   template Bounds<T> boundsOf(const T *, int64_t, T);                          \
   template std::vector<T> evenEdges(Bounds<T>, int64_t);                       \
@@ -91,6 +93,7 @@ void divideByWidths(const T *edges, int64_t bins, T *sums) {
   template void addToHistogram(const RoundedBins<T> &, const T *, const T *,   \
                                int64_t, T *);                                  \
   template void divideByWidths(const T *, int64_t, T *);
+// NOLINTEND(bugprone-macro-parentheses)
 ANABRANCH_HISTOGRAM_OF(float)
 ANABRANCH_HISTOGRAM_OF(double)
 #undef ANABRANCH_HISTOGRAM_OF
