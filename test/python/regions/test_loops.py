@@ -272,11 +272,16 @@ def seconds_to_interrupt(run, argument) -> float:
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        run(argument)
-    late = time.perf_counter() - told[0]
-    thread.join()
+    # A background job starts with SIGINT ignored; Python then installs no handler.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            run(argument)
+        late = time.perf_counter() - told[0]
+        thread.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
     return late
 
 
