@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -117,10 +118,37 @@ def no_op_backend(module: torch.fx.GraphModule, inputs: list) -> Callable:
     return lambda *_: stored
 
 
+def with_own_code(function: Callable) -> Callable:
+    """The function, or a module of this contender's own, with a copy of its code.
+
+    Dynamo marks code that it gives up for one backend, such as a loop in which it would
+    have to break the graph, and then runs it eagerly for all others."""
+    if not isinstance(function, torch.nn.Module):
+        return _copied(function) if isinstance(function, FunctionType) else function
+    kind = type(function)
+    if isinstance(kind.forward, FunctionType):
+        own = {"forward": _copied(kind.forward)}
+        function.__class__ = type(kind.__name__, (kind,), own)
+    return function
+
+
+def _copied(function: FunctionType) -> FunctionType:
+    copy = FunctionType(
+        function.__code__.replace(),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
 def contender(name: str, work: Workload) -> Callable:
     function = work.function
     if name in MARKED:
         function = getattr(function, "marked", function)
+    function = with_own_code(function)
     if name == "eager":
         return function
     if name == "no-op backend":
