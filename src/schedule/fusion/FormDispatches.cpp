@@ -263,6 +263,8 @@ LogicalResult formDispatches(func::FuncOp main) {
   Block &block = main.getBody().front();
   if (failed(resolveDims(main)) || failed(hoistScalars(block)))
     return failure();
+  // First: a group would compute them for the sake of their checks.
+  dropUnread(block);
   Grouping grouping(main);
   GroupFuser(grouping).run();
 
@@ -288,7 +290,6 @@ LogicalResult formDispatches(func::FuncOp main) {
     if (classify(&op) != OpKind::Return && !isa<ir::DispatchOp>(op) &&
         isOpTriviallyDead(&op))
       op.erase();
-  dropUnread(block);
   return success();
 }
 

@@ -150,20 +150,34 @@ private:
                                                   ArrayRef<AffineExpr> point) {
     SmallVector<AffineExpr> index;
     SmallVector<Assumption> found;
-    for (Value position : extract.getIndices()) {
+    auto source = cast<RankedTensorType>(extract.getTensor().getType());
+    for (auto [position, size] :
+         llvm::zip(extract.getIndices(), source.getShape())) {
       if (auto loop = position.getDefiningOp<linalg::IndexOp>()) {
         index.push_back(point[loop.getDim()]);
         continue;
       }
       Formula read = integerOf(op, position, point);
-      int64_t divisor = read ? ir::divisorOf(read->element.tensor) : 0;
-      if (!divisor)
+      AffineExpr quotient =
+          read ? quotientBelow(read->element, size) : AffineExpr();
+      if (!quotient)
         return std::nullopt;
-      index.push_back(read->element.index[0].floorDiv(divisor));
-      found.push_back({read->element, index.back()});
+      index.push_back(quotient);
+      found.push_back({read->element, quotient});
     }
     llvm::append_range(assumptions, found);
     return index;
+  }
+
+  /// The quotient that an element of a list is. Null if the description does
+  /// not say so, or if the last one is not below `size`.
+  static AffineExpr quotientBelow(const TensorElement &element, int64_t size) {
+    int64_t divisor = ir::divisorOf(element.tensor);
+    auto list = cast<RankedTensorType>(element.tensor.getType());
+    if (!divisor || list.getRank() != 1 || list.isDynamicDim(0) ||
+        (list.getDimSize(0) - 1) / divisor >= size)
+      return AffineExpr();
+    return element.index[0].floorDiv(divisor);
   }
 
   /// The element that an index in a tensor is made of; null if it is none.

@@ -170,8 +170,8 @@ private:
     if (layout.floatType(b.getContext()))
       return b.create<arith::BitcastOp>(loc, b.getI8Type(), value);
     // A frozen argument may change after its range was seen, so initialize
-    // checks it.
-    if (rangeOfArgument(formula.integer.tensor))
+    // checks it, and whatever is a position in a table.
+    if (formula.table || rangeOfArgument(formula.integer.tensor))
       check(isInRange(value));
     if (value.getType() != b.getI8Type())
       value = b.create<arith::TruncIOp>(loc, b.getI8Type(), value);

@@ -193,7 +193,8 @@ IntegerRange rangeOf(const WeightFormula &formula) {
   case QuantizedWeight::Code::Integer:
     return rangeOfElements(integer.tensor, integer.isUnsigned);
   case QuantizedWeight::Code::Table:
-    return {0, QuantizedWeight::tableSize - 1};
+    return {0,
+            cast<RankedTensorType>(formula.table.getType()).getDimSize(0) - 1};
   default:
     return allIntegers(8, /*isUnsigned=*/true);
   }

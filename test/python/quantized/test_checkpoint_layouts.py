@@ -3,6 +3,8 @@ as near to float64 as eager's."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from quantized_weights import reads_few_bits, relative_error
@@ -11,6 +13,7 @@ from torch import nn
 import anabranch
 
 N, K, GROUP = 80, 128, 64
+LARGE = 1024  # its floats are more than what load makes of so few bytes
 SHIFTS = torch.arange(0, 32, 4, dtype=torch.int32)
 FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 
@@ -79,18 +82,18 @@ class Table(Layout):
     """Positions in a table of 16 numbers, pairs in a byte, a scale for each block of the
     flat weight [n, k]."""
 
-    def __init__(self, block: int) -> None:
+    def __init__(self, block: int, n: int = N, k: int = K) -> None:
         super().__init__()
-        self.block = block
-        pairs = torch.randint(0, 256, (N * K // 2,), dtype=torch.uint8)
+        self.block, self.shape = block, (n, k)
+        pairs = torch.randint(0, 256, (n * k // 2,), dtype=torch.uint8)
         self.register_buffer("pairs", pairs)
-        self.register_buffer("scale", torch.rand(N * K // block) + 0.5)
+        self.register_buffer("scale", torch.rand(n * k // block) + 0.5)
         self.register_buffer("table", torch.randn(16).sort().values)
 
     def dequantized(self, dtype: torch.dtype) -> torch.Tensor:
         index = torch.stack([self.pairs >> 4, self.pairs & 15], -1).flatten().int()
         numbers = self.table.to(dtype)[index].view(-1, self.block)
-        return (numbers * self.scale.to(dtype).unsqueeze(-1)).view(N, K).t()
+        return (numbers * self.scale.to(dtype).unsqueeze(-1)).view(self.shape).t()
 
 
 class Mxfp4(Layout):
@@ -150,6 +153,27 @@ def test_a_weight_stays_in_its_few_bits(layout, dtype, rows, tmp_path) -> None:
     assert relative_error(found, expected) <= allowed
     assert anabranch.counters.fallback_calls == 0
     assert reads_few_bits(tmp_path)
+
+
+def test_a_call_computes_the_product_alone(tmp_path) -> None:
+    """The floats of a large weight are nobody's result, so no call makes them."""
+    module, x = Table(64, LARGE, LARGE).eval(), torch.randn(2, LARGE)
+    config = anabranch.Config(freeze=True, dump=str(tmp_path))
+    with torch.no_grad():
+        found = anabranch.compile(module, config=config, dynamic=False)(x)
+        torch.testing.assert_close(found, module(x), rtol=1e-4, atol=1e-3)
+    (text,) = (path.read_text() for path in tmp_path.rglob("*fuse.mlir"))
+    kinds = re.findall(r'} {(initialize, )?kind = "(\w+)"}', text)
+    assert [kind for at_load, kind in kinds if not at_load] == ["contraction"]
+
+
+def test_groups_beyond_the_scales_are_an_error() -> None:
+    """A list that names a group too many has no layout: the call says so."""
+    module, x = Gptq().eval(), torch.randn(2, K)
+    module.scales = module.scales[:1].clone()
+    compiled = anabranch.compile(module, config=anabranch.Config(freeze=True))
+    with torch.no_grad(), pytest.raises(IndexError, match="index"):
+        compiled(x)
 
 
 def test_groups_that_change() -> None:
