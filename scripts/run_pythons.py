@@ -28,7 +28,10 @@ TESTS = (
     *("test/python/capture/test_capture.py", "test/python/capture/test_freeze.py"),
 )
 # pyproject.toml's paths without the sources of the package.
-PATHS = "test/repo test/repo/wheel test/repo/orders test/repo/aarch64 test/python/support test/python/example_models"
+PATHS = (
+    "test/repo test/repo/wheel test/repo/orders test/repo/aarch64"
+    " test/python/support test/python/example_models"
+)
 
 
 @dataclass(frozen=True)
