@@ -8,13 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from machine_code import flow
+
 OBJDUMP = "llvm-objdump-19"
 LABEL = ".Lloop"
 SYMBOL = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S.*?)\s*$")
 TARGET = re.compile(r"\b(?:0x)?([0-9a-f]+) <[^>]*>$")
 BRANCH = re.compile(r"^(?:b(?:\.\w+)?|cbn?z|tbn?z|j\w+)\s")
-JUMP = re.compile(r"^(?:b|jmp)\s")
+# After these comes nothing, or what they jump to.
+END = re.compile(r"^(?:(?:b|br|jmp\w*)\s|ret\w*|brk|udf|ud2)")
 CALL = re.compile(r"^(?:blr?|call\w*)\s")
 STACK = re.compile(r"\[sp\b|\(%rsp\b|\(%rbp\b")
 # Bytes of an element of a vector register of 64-bit Arm, and of a register.
@@ -48,7 +51,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Loop:
-    """From the target of a backward branch to the branch, without loops or calls in it."""
+    """The instructions that a loop may run, without loops or calls in it."""
 
     function: str
     body: tuple[Instruction, ...]
@@ -78,31 +81,22 @@ def parse(listing: str) -> dict[str, list[Instruction]]:
     return functions
 
 
-def leaves(one: Instruction, first: int, last: int) -> bool:
-    """Whether the instruction always jumps out of a range. Then the range is the end of an
-    outer loop, whose inner loop stands elsewhere."""
-    target = one.branches_to if JUMP.match(one.text) else None
-    return target is not None and not first <= target <= last
+def successors(body: list[Instruction]) -> list[list[int]]:
+    """The places of the instructions that may run after each one."""
+    places = {one.address: at for at, one in enumerate(body)}
+    follow: list[list[int]] = []
+    for at, one in enumerate(body):
+        after = [at + 1] if at + 1 < len(body) and not END.match(one.text) else []
+        target = places.get(one.branches_to) if one.branches_to is not None else None
+        follow.append([*after, *([] if target is None else [target])])
+    return follow
 
 
 def loops_of(functions: dict[str, list[Instruction]]) -> Iterator[Loop]:
     for name, body in functions.items():
-        begin = body[0].address if body else 0
-        ends = [
-            (target, one.address)
-            for one in body
-            if (target := one.branches_to) is not None
-            and begin <= target <= one.address
-        ]
-        for first, last in ends:
-            if any(
-                first <= a and b <= last and (a, b) != (first, last) for a, b in ends
-            ):
-                continue
-            inside = tuple(one for one in body if first <= one.address <= last)
-            if not any(
-                CALL.match(one.text) or leaves(one, first, last) for one in inside
-            ):
+        for places in flow.innermost(successors(body)):
+            inside = tuple(body[at] for at in places)
+            if not any(CALL.match(one.text) for one in inside):
                 yield Loop(name, inside)
 
 

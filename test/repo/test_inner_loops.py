@@ -50,6 +50,48 @@ ROTATED = """
 """
 
 
+# The outer loop begins at 0x20 and goes on at 0x40, where its inner loop stands.
+ENTERED_ELSEWHERE = """
+0000000000000010 <k_tile>:
+      10:      \tmov\tx9, xzr
+      14:      \tb\t0x2c <k_tile+0x1c>
+      20:      \tadd\tx9, x9, #0x1
+      24:      \tcmp\tx9, x10
+      28:      \tb.ge\t0x50 <k_tile+0x40>
+      2c:      \tldr\tx8, [sp, #0x10]
+      30:      \tcmp\tx8, x9
+      34:      \tb.ge\t0x40 <k_tile+0x30>
+      38:      \tb\t0x20 <k_tile+0x10>
+      40:      \tfmla\tv1.4s, v0.4s, v2.s[1]
+      44:      \tb.lt\t0x40 <k_tile+0x30>
+      48:      \tb\t0x20 <k_tile+0x10>
+      50:      \tret
+"""
+
+
+def test_a_branch_to_an_inner_loop_elsewhere_belongs_to_the_outer_loop() -> None:
+    (inner,) = loops.loops_of(loops.parse(ENTERED_ELSEWHERE))
+    assert [one.address for one in inner.body] == [0x40, 0x44]
+
+
+# What the loop at 0x10 does in rare cases stands behind the function's end.
+PART_ELSEWHERE = """
+0000000000000010 <k_tile>:
+      10:      \tldr\tq0, [x1]
+      14:      \tcbz\tx2, 0x30 <k_tile+0x20>
+      18:      \tfmla\tv1.4s, v0.4s, v2.s[1]
+      1c:      \tb.lt\t0x10 <k_tile>
+      20:      \tret
+      30:      \tldr\tq2, [sp, #0x20]
+      34:      \tb\t0x18 <k_tile+0x8>
+"""
+
+
+def test_a_part_of_a_loop_elsewhere_counts() -> None:
+    (inner,) = loops.loops_of(loops.parse(PART_ELSEWHERE))
+    assert (len(inner.body), inner.spills) == (6, 1)
+
+
 def test_an_outer_loop_around_a_block_elsewhere_does_not_count() -> None:
     (inner,) = loops.loops_of(loops.parse(ROTATED))
     assert (inner.body[0].address, inner.spills) == (0x40, 0)
