@@ -1,4 +1,8 @@
-"""Runs the unit tests of a build folder: gtests.py FOLDER
+"""Runs the unit tests of a build folder: gtests.py FOLDER [NAME...]
+
+    NAME               only these binaries: native-test kernels-test
+    --filter TEXT      only the tests that gtest finds by it
+    --launcher TEXT    the words that each binary is started with, such as an emulator's
 
 Each binary runs in shards, two at a time: a process of its own for each test would
 load LLVM for each. The output of a shard that fails is printed. The last line has the
@@ -6,7 +10,9 @@ counts. A shard that ends before its last test is one failure."""
 
 from __future__ import annotations
 
+import argparse
 import re
+import shlex
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -22,13 +28,14 @@ SECONDS = 900
 
 @dataclass
 class Shard:
-    binary: Path
+    name: str
+    command: list[str]
     number: int
     of: int
 
     @property
     def title(self) -> str:
-        return f"{self.binary.name} {self.number + 1}/{self.of}"
+        return f"{self.name} {self.number + 1}/{self.of}"
 
     def run(self) -> tuple[str, int]:
         """Its output and exit status."""
@@ -37,7 +44,7 @@ class Shard:
             "GTEST_TOTAL_SHARDS": str(self.of),
         }
         try:
-            done = captured.run([self.binary], place, SECONDS)
+            done = captured.run(self.command, place, SECONDS)
         except subprocess.TimeoutExpired as late:
             said = late.stdout.decode(errors="replace") if late.stdout else ""
             return f"{said}\nended after {SECONDS} s", 1
@@ -50,18 +57,37 @@ def count(word: str, output: str) -> int:
     return int(found[-1]) if found else 0
 
 
-def shards(binary: Path) -> list[Shard]:
+def shards(binary: Path, launcher: list[str], chosen: str) -> list[Shard]:
+    command, choice = [*launcher, str(binary)], f"--gtest_filter={chosen}"
     listed = subprocess.run(
-        [binary, "--gtest_list_tests"], capture_output=True, text=True, check=True
+        [*command, "--gtest_list_tests", choice],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     tests = len(re.findall(r"^  \S", listed, re.MULTILINE))
     of = max(1, round(tests / TESTS_OF_A_SHARD))
-    return [Shard(binary, number, of) for number in range(of)]
+    return [Shard(binary.name, [*command, choice], number, of) for number in range(of)]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--filter", default="*")
+    parser.add_argument("--launcher", type=shlex.split, default=[])
+    return parser.parse_args()
 
 
 def main() -> int:
-    binaries = sorted(Path(sys.argv[1]).resolve().glob("bin/*-test"))
-    todo = [shard for binary in binaries for shard in shards(binary)]
+    given = arguments()
+    folder = given.folder.resolve() / "bin"
+    binaries = [folder / name for name in given.names] or sorted(folder.glob("*-test"))
+    todo = [
+        shard
+        for binary in binaries
+        for shard in shards(binary, given.launcher, given.filter)
+    ]
     passed = failed = skipped = 0
     with ThreadPoolExecutor(2) as pool:
         for shard, (output, status) in zip(

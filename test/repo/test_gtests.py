@@ -14,8 +14,9 @@ echo "[ RUN      ] Suite.One"
 """
 WHOLE = """echo "[==========] 2 tests from 1 test suite ran. (3 ms total)"
 """
+END = WHOLE + "echo '[  PASSED  ] 2 tests.'"
 ENDS = {
-    "good": (WHOLE + "echo '[  PASSED  ] 2 tests.'", (2, 0, 0)),
+    "good": (END, (2, 0, 0)),
     "one fails": (
         WHOLE
         + "echo '[  PASSED  ] 1 test.'; echo '[  FAILED  ] 1 test, listed below:'; exit 1",
@@ -48,3 +49,23 @@ def test_counts(tmp_path: Path, end: str) -> None:
     assert last == f"gtest: {passed} passed, {failed} failed, {skipped} skipped"
     assert (done.returncode == 0) == (not failed)
     assert ("[ RUN      ] Suite.One" in done.stdout) == bool(failed)
+
+
+def test_a_launcher_starts_the_tests_that_are_chosen(tmp_path: Path) -> None:
+    """An emulator's words come before the binary, also when it lists its tests."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    launched = '[ "$LAUNCHED" = yes ] || exit 3\n'
+    told = '[ "$1" = "--gtest_filter=*One" ] || exit 4\n'
+    for name, body in {"some-test": told + END, "other-test": "exit 5\n"}.items():
+        head, rest = HEAD.split("\n", 1)
+        (folder / name).write_text(f"{head}\n{launched}{rest}{body}")
+        (folder / name).chmod(0o755)
+    words = ["--launcher", "env LAUNCHED=yes", "--filter", "*One"]
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "gtests.py", tmp_path, "some-test", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "gtest: 2 passed, 0 failed, 0 skipped\n"
