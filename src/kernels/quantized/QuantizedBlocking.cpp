@@ -57,18 +57,30 @@ int64_t chooseDepth(const QuantizedOperand &weight) {
   return depth;
 }
 
+/// Whether matrix instructions multiply the digits: a digit alone has no other
+/// one to share them with.
+bool multipliesMatrices(const QuantizedBlocking &blocking, int64_t rows,
+                        const native::TargetInfo &target) {
+  using Product = native::Isa::MatrixProduct;
+  return blocking.dots && rows * blocking.digits.count > 1 &&
+         blocking.lanes == MatrixBlock::lanes &&
+         target.isa().hasMatrices(Product::MixedInt8);
+}
+
 /// Equal blocks of rows, with as many vectors side by side as registers hold.
-/// If there is one digit, a vector of the weight is used by more rows.
+/// If there is one digit, a vector of the weight is used by more rows. Matrices
+/// need registers for their parts, and sums that wait for no other ones.
 void chooseBlock(QuantizedBlocking &blocking, int64_t rows,
                  const native::TargetInfo &target) {
   bool hasManyRegisters = target.isa().vectorRegisters() > 16;
-  int64_t most = (hasManyRegisters ? 24 : 10) / blocking.digits.count;
+  int64_t mostSums = blocking.matrices ? 16 : hasManyRegisters ? 24 : 10;
+  int64_t most = mostSums / blocking.digits.count;
   int64_t mostRows = hasManyRegisters ? 8 : 4;
   if (blocking.hasOwnDigits)
     mostRows = most / 2;
   int64_t blocks = ceilDiv(rows, std::min(most, mostRows));
   blocking.rows = ceilDiv(rows, blocks);
-  blocking.vectors = 4;
+  blocking.vectors = blocking.matrices ? 8 : 4;
   while (blocking.vectors > 1 && blocking.rows * blocking.vectors > most)
     blocking.vectors /= 2;
 }
@@ -155,6 +167,8 @@ std::optional<QuantizedBlocking> QuantizedBlocking::choose(
   blocking.hasOwnDigits = !hasFewRows(contraction);
   constexpr int64_t usualRows = 512;
   int64_t rows = std::max<int64_t>(known.value_or(usualRows), 1);
+  blocking.matrices =
+      unit == Unit::Vectors && multipliesMatrices(blocking, rows, target);
   chooseBlock(blocking, rows, target);
   if (unit == Unit::Tiles) {
     if (auto reason = refuseTiles(blocking, weight, rows, target)) {
@@ -186,6 +200,8 @@ double QuantizedBlocking::rate(const native::TargetInfo &target) const {
   double fma = target.rate(native::Multiply::FmaF32);
   if (usesTiles)
     return target.rate(native::Multiply::TileInt8);
+  if (matrices)
+    return 2 * target.rate(native::Multiply::DotInt8);
   return dots ? std::max(target.rate(native::Multiply::DotInt8), fma) : 2 * fma;
 }
 

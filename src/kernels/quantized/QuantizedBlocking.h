@@ -37,6 +37,8 @@ struct QuantizedBlocking {
   /// One instruction multiplies the bytes of a word; otherwise digits have 16
   /// bits.
   bool dots;
+  /// One instruction multiplies two digits by two columns.
+  bool matrices = false;
   /// tile registers hold the sums of all columns of a panel.
   bool usesTiles = false;
   /// Each tile makes the digits of its rows. Otherwise the tiles of a launch

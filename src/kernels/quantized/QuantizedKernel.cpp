@@ -7,7 +7,7 @@
 #include "kernels/gemm/GemmEpilogue.h"
 #include "kernels/gemm/GemmFootprint.h"
 #include "kernels/quantized/LeftDigits.h"
-#include "kernels/quantized/QuantizedMicroKernel.h"
+#include "kernels/quantized/QuantizedMatrixKernel.h"
 #include "kernels/quantized/QuantizedTileBlocks.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -124,6 +124,9 @@ private:
     if (context.blocking.usesTiles)
       return made =
                  QuantizedTileBlocks(context).create(b, source, name, fetches);
+    if (context.blocking.matrices)
+      return made = QuantizedMatrixKernel(context).create(b, source, name,
+                                                          fetches);
     return made =
                QuantizedMicroKernel(context).create(b, source, name, fetches);
   }

@@ -36,11 +36,17 @@ SmallVector<Value> QuantizedMicroKernel::addBlock(LaneBuilder &lanes,
                                                   Value block,
                                                   ValueRange results) {
   auto [first, end] = stepsOf(lanes, block);
-  SmallVector<Value> sums = lanes.loop(first, end, 1, startSums(lanes, block),
-                                       [&](Value step, ValueRange carried) {
-                                         return addStep(lanes, step, carried);
-                                       });
+  SmallVector<Value> sums =
+      addSteps(lanes, first, end, startSums(lanes, block));
   return scaleSums(lanes, block, sums, results);
+}
+
+SmallVector<Value> QuantizedMicroKernel::addSteps(LaneBuilder &lanes,
+                                                  Value first, Value end,
+                                                  ValueRange sums) {
+  return lanes.loop(first, end, 1, sums, [&](Value step, ValueRange carried) {
+    return addStep(lanes, step, carried);
+  });
 }
 
 /// The sums of a row start at its zero-point compensation: the result is zero

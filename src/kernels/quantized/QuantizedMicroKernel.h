@@ -9,10 +9,17 @@
 namespace anabranch {
 namespace kernels {
 
-/// Accumulates in vector registers.
-class QuantizedMicroKernel final : public QuantizedFunction {
+/// Accumulates in vector registers, by dot products.
+class QuantizedMicroKernel : public QuantizedFunction {
 public:
   using QuantizedFunction::QuantizedFunction;
+
+protected:
+  /// The sums [row][digit][vector] after some steps.
+  virtual mlir::SmallVector<mlir::Value> addSteps(LaneBuilder &lanes,
+                                                  mlir::Value first,
+                                                  mlir::Value end,
+                                                  mlir::ValueRange sums);
 
 private:
   using Factor = llvm::SmallVector<mlir::Value, 2>;

@@ -55,6 +55,20 @@ class ByteWeights(nn.Module):
         return torch._int_mm(x, self.weight)
 
 
+class Nibbles(nn.Module):
+    """A product of rows of bf16, each of two digits, with weights of four bits."""
+
+    def __init__(self, depth: int, columns: int) -> None:
+        super().__init__()
+        codes = torch.randint(0, 16, (columns, depth), dtype=torch.int32)
+        self.weight = nn.Buffer(torch._convert_weight_to_int4pack_for_cpu(codes, 2))
+        self.scales = nn.Buffer(torch.rand(depth // 64, columns, 2) / 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows, scales = x.bfloat16(), self.scales.bfloat16()
+        return torch._weight_int4pack_mm_for_cpu(rows, self.weight, 64, scales).float()
+
+
 class Calls(nn.Module):
     def __init__(self, function: Callable[..., torch.Tensor]) -> None:
         super().__init__()
@@ -97,6 +111,8 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]] = {
     ),
     "bytes": lambda: (Calls(torch._int_mm), (int8(33, 64), int8(64, 40))),
     "byte_weights": lambda: (ByteWeights(), (int8(33, 72),)),
+    "nibbles": lambda: (Nibbles(256, 192), (floats(1, 256),)),
+    "nibbles_of_rows": lambda: (Nibbles(256, 192), (floats(7, 256),)),
     "functions": lambda: (
         Calls(
             lambda x: torch.stack([x.exp(), x.erf(), x.tanh(), x.sigmoid(), x.sin()])
@@ -122,7 +138,7 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]] = {
 }
 
 
-ACCURACY = {"bf16": 2e-2, "f16": 2e-3}
+ACCURACY = {"bf16": 2e-2, "f16": 2e-3, "nibbles": 4e-2, "nibbles_of_rows": 4e-2}
 
 
 @pytest.mark.parametrize("target", CORES)

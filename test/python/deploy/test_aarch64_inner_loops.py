@@ -87,10 +87,11 @@ def test_share_of_the_peak(dtype: str, target: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", ASKED)
 def test_nibbles(target: str, tmp_path: Path) -> None:
-    """Memory gives a core of a full chip less: 300 GB/s for 64 cores of 2.6 GHz are 1.8
-    bytes a cycle."""
+    """Each vector of weights takes five instructions and more, of which a core begins four in
+    a cycle. The digits of the row are loaded besides. Memory gives a core of a full chip
+    less: 300 GB/s for 64 cores of 2.6 GHz are 1.8 bytes a cycle."""
     given = torch.randn(1, INNER, dtype=torch.bfloat16)
     found = inner_loops(Nibbles(), given, target, tmp_path)
     products = [one for one in found if one.dtype]
-    assert max(one.loaded / one.cycles for one in products) >= 8
+    assert max(one.loaded / one.cycles for one in products) >= 13
     assert sum(one.spills for one in products) == 0
