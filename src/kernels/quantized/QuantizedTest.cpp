@@ -36,6 +36,7 @@ struct WeightCase {
   Left left = Left::Exact;
   /// The integers are positions in a table of 16 numbers.
   bool hasTable = false;
+  const char *leftType = "f32";
 
   int64_t depths() const { return group ? group : k; }
   int64_t stepDepths() const { return bits == 4 ? 8 : 4; }
@@ -93,8 +94,9 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES,
                        affine_map<(m, n, k) -> (m, n)>],
       iterator_types = ["parallel", "parallel", "reduction"]}
       ins(%x, %weight : LEFT, WEIGHT) outs(%init : RESULT) {
-  ^bb0(%a: f32, %b: f32, %t: f32):
-    %p = arith.mulf %a, %b : f32
+  ^bb0(%a: ELEMENT, %b: f32, %t: f32):
+    WIDEN
+    %p = arith.mulf %x32, %b : f32
     %u = arith.addf %t, %p : f32
     linalg.yield %u : f32
   } -> RESULT
@@ -136,8 +138,13 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES,
   replaceAll(text, "GIVEN", c.blocking);
   replaceAll(text, "PACKED", tensor({c.panels(), c.steps(), 64, 4}, "i8"));
   replaceAll(text, "SCALES", tensor({c.panels(), c.groups(), 64}, c.scaleType));
+  bool isNarrow = std::string(c.leftType) != "f32";
+  replaceAll(text, "WIDEN",
+             isNarrow ? "%x32 = arith.extf %a : ELEMENT to f32" : "");
+  replaceAll(text, "%x32, ", isNarrow ? "%x32, " : "%a, ");
+  replaceAll(text, "ELEMENT", c.leftType);
   replaceAll(text, "ROLE", number(static_cast<int64_t>(c.left)));
-  replaceAll(text, "LEFT", tensor({c.m, c.k}, "f32"));
+  replaceAll(text, "LEFT", tensor({c.m, c.k}, c.leftType));
   replaceAll(text, "RESULT", tensor({c.m, c.n}, "f32"));
   replaceAll(text, "WEIGHT", tensor({c.n, c.k}, "f32"));
   replaceAll(text, "BITS", number(c.bits));
@@ -169,7 +176,7 @@ struct Product {
 
   static Numbers leftOf(const WeightCase &c) {
     if (c.left != Left::Bytes)
-      return Numbers::reals(c.m * c.k, "f32", 1);
+      return Numbers::reals(c.m * c.k, c.leftType, 1);
     Numbers numbers;
     for (double byte : Numbers(c.m * c.k, "i8", 1).values)
       numbers.append("f32", byte);
@@ -216,19 +223,26 @@ struct Product {
     return true;
   }
 
+  /// The largest number of a scale; none if numbers are as exact as f32.
+  double largestNumber() const {
+    if (c.left == Left::Rounded)
+      return 127;
+    return std::string(c.leftType) == "f32" ? 0 : 32630;
+  }
+
   /// How far each element of a row of the left operand may be rounded: half the
   /// distance of the numbers of its scale.
   std::vector<double> rounding(int64_t m) const {
     std::vector<double> found(c.k);
     // A scale has at most 256 depths, all in a group.
     int64_t most = std::min<int64_t>(c.depths(), 256);
-    for (int64_t first = 0; c.left == Left::Rounded && first < c.k;
-         first += most) {
+    for (int64_t first = 0; largestNumber() && first < c.k; first += most) {
       int64_t end = std::min(first + most, c.k);
       double largest = 0;
       for (int64_t k = first; k < end; ++k)
         largest = std::max(largest, std::fabs(left.values[m * c.k + k]));
-      std::fill(found.begin() + first, found.begin() + end, largest / 127 / 2);
+      std::fill(found.begin() + first, found.begin() + end,
+                largest / largestNumber() / 2);
     }
     return found;
   }
@@ -293,11 +307,14 @@ TEST_P(QuantizedTest, RowsOfNoNumbersLeaveTheOthers) {
     GTEST_SKIP() << "needs four rows of floats";
   constexpr double infinity = std::numeric_limits<double>::infinity();
   constexpr double largest = std::numeric_limits<float>::max();
-  product.left.set(c.k / 2, "f32", infinity);
-  product.left.set(2 * c.k - 1, "f32", std::nan(""));
+  auto set = [&](int64_t at, double value) {
+    product.left.set(at, c.leftType, value);
+  };
+  set(c.k / 2, infinity);
+  set(2 * c.k - 1, std::nan(""));
   for (int64_t k = 0; k < c.k; ++k)
-    product.left.set(2 * c.k + k, "f32", 0);
-  product.left.set(2 * c.k, "f32", largest / 4096);
+    set(2 * c.k + k, 0);
+  set(2 * c.k, largest / 4096);
   auto library = compile();
   ASSERT_TRUE(library);
   if (!product.run(*library, target, native::GuardedMemory::Side::End))
@@ -310,7 +327,7 @@ TEST_P(QuantizedTest, RowsOfNoNumbersLeaveTheOthers) {
   // The other rows are compared; the first two have no exact sums.
   for (int64_t row : {0, 1})
     for (int64_t k = 0; k < c.k; ++k)
-      product.left.set(row * c.k + k, "f32", 0);
+      set(row * c.k + k, 0);
   std::fill_n(product.sums.begin(), 2 * c.n, 0.0F);
   product.expectSums();
 }
@@ -349,6 +366,12 @@ const WeightCase cases[] = {
     {"bytes_one_scale", 95, 200, 100, 8, 0, true, "f32", "", Left::Bytes},
     {"bytes_groups", 150, 70, 2048, 4, 32, true, "f16", "", Left::Bytes},
     {"bytes_short", 40, 20, 10, 4, 0, false, "f32", "", Left::Bytes},
+    {"row_of_bf16", 1, 130, 96, 4, 32, true, "bf16", "", Left::Exact, false,
+     "bf16"},
+    {"rows_of_bf16", 7, 70, 256, 4, 64, false, "f32", "", Left::Exact, false,
+     "bf16"},
+    {"bf16_and_bytes", 3, 70, 130, 8, 0, true, "f32", "", Left::Exact, false,
+     "bf16"},
     {"table_row", 1, 130, 96, 4, 32, false, "f32", "", Left::Exact, true},
     {"table_rows", 5, 70, 128, 4, 64, true, "bf16", "", Left::Exact, true},
     {"table_33", 33, 70, 64, 4, 32, false, "f16", "", Left::Exact, true},
