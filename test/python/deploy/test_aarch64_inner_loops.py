@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 import anabranch
 
@@ -65,20 +66,63 @@ CASES: dict[str, tuple[Callable[[], nn.Module], torch.Tensor, float]] = {
 }
 
 
+class Calls(nn.Module):
+    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *values: torch.Tensor) -> torch.Tensor:
+        return self.function(*values)
+
+
+def one_query() -> tuple[torch.Tensor, ...]:
+    return torch.randn(1, 12, 1, 64), *torch.randn(2, 1, 12, 512, 64)
+
+
+# Other plans than those of large products.
+PLANS: dict[str, Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]] = {
+    "row": lambda: (linear(torch.float32), (torch.randn(1, INNER),)),
+    "softmax": lambda: (nn.Softmax(-1), (torch.randn(64, 256),)),
+    "layer norm": lambda: (
+        nn.Sequential(nn.LayerNorm(256), nn.GELU()),
+        (torch.randn(64, 256),),
+    ),
+    "decode": lambda: (Calls(F.scaled_dot_product_attention), one_query()),
+    "depthwise": lambda: (
+        nn.Conv2d(48, 48, 3, padding=1, groups=48),
+        (torch.randn(1, 48, 14, 14),),
+    ),
+    "convolution": lambda: (
+        nn.Conv2d(16, 64, 3, stride=2, padding=1),
+        (torch.randn(1, 16, 28, 28),),
+    ),
+    "transform": lambda: (
+        Calls(lambda x: torch.fft.rfft(x).abs()),
+        (torch.randn(8, 256),),
+    ),
+}
+
+
 def inner_loops(
+    model: nn.Module, given: tuple[torch.Tensor, ...], target: str, folder: Path
+) -> list[loops.Loop]:
+    package = folder / "package.anb"
+    anabranch.export(model.eval(), package, given, targets=[target])
+    return loops.inner_loops(next(package.rglob("kernels.so")))
+
+
+def figures(
     model: nn.Module, given: torch.Tensor, target: str, folder: Path
 ) -> list[analyser.Figures]:
-    package = folder / "package.anb"
-    anabranch.export(model.eval(), package, (given,), targets=[target])
-    library = next(package.rglob("kernels.so"))
-    return [analyser.analyse(one, target) for one in loops.inner_loops(library)]
+    found = inner_loops(model, (given,), target, folder)
+    return [analyser.analyse(one, target) for one in found]
 
 
 @pytest.mark.parametrize("target", ASKED)
 @pytest.mark.parametrize("dtype", CASES)
 def test_share_of_the_peak(dtype: str, target: str, tmp_path: Path) -> None:
     make, given, share = CASES[dtype]
-    found = inner_loops(make(), given, target, tmp_path)
+    found = figures(make(), given, target, tmp_path)
     hottest = table.hottest(found)
     assert hottest.dtype == dtype
     assert hottest.rate >= share * analyser.peaks(target)[dtype]
@@ -91,7 +135,15 @@ def test_nibbles(target: str, tmp_path: Path) -> None:
     a cycle. The digits of the row are loaded besides. Memory gives a core of a full chip
     less: 300 GB/s for 64 cores of 2.6 GHz are 1.8 bytes a cycle."""
     given = torch.randn(1, INNER, dtype=torch.bfloat16)
-    found = inner_loops(Nibbles(), given, target, tmp_path)
+    found = figures(Nibbles(), given, target, tmp_path)
     products = [one for one in found if one.dtype]
     assert max(one.loaded / one.cycles for one in products) >= 13
     assert sum(one.spills for one in products) == 0
+
+
+@pytest.mark.parametrize("target", ASKED)
+@pytest.mark.parametrize("name", PLANS)
+def test_no_spills(name: str, target: str, tmp_path: Path) -> None:
+    found = inner_loops(*PLANS[name](), target, tmp_path)
+    assert found
+    assert [(one.function, one.spills) for one in found if one.spills] == []
