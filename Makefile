@@ -22,15 +22,19 @@ test-fast: build ## the subset to run after each edit, about a minute
 
 # Rates of an emulator say nothing. It hangs where a process forks while another thread runs.
 NOT_EMULATED := -MeasureMachine.*:Processes.AFork*
+ARM_KERNELS := *neoverse*:*aarch64*:*EmitKernel*:*RegionWrite*:*RowPrefetch*
+ARM_ROOMS := process-test trace-test package-test cache-test fft-test machine-test runtime-test
+EMULATOR := qemu-aarch64-static -L /usr/aarch64-linux-gnu -cpu max
+SIDE_BY_SIDE := -n2 --dist=worksteal
 test-aarch64: build ## kernels, packages, the runtime and the compiler on emulated cores of 64-bit Arm
-	ANABRANCH_EMULATE=1 build/bin/native-test --gtest_brief=1
-	ANABRANCH_EMULATE=1 build/bin/kernels-test --gtest_brief=1 --gtest_filter='*neoverse*:*aarch64*:*EmitKernel*:*RegionWrite*:*RowPrefetch*'
+	ANABRANCH_EMULATE=1 $(PYTHON) scripts/gtests.py build native-test
+	ANABRANCH_EMULATE=1 $(PYTHON) scripts/gtests.py build kernels-test --filter='$(ARM_KERNELS)'
 	cmake -G Ninja -B build-aarch64 -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DANABRANCH_RUNTIME_ONLY=ON -DANABRANCH_PYTHON=OFF
-	ninja -C build-aarch64 -j2 process-test trace-test package-test cache-test fft-test machine-test runtime-test
-	for room in process trace package cache fft machine runtime; do qemu-aarch64-static -L /usr/aarch64-linux-gnu -cpu max build-aarch64/bin/$$room-test --gtest_brief=1 --gtest_filter='$(NOT_EMULATED)' || exit 1; done
-	ANABRANCH_EMULATE=1 $(PYTHON) -m pytest -q test/python/deploy/test_aarch64*.py
+	ninja -C build-aarch64 -j2 $(ARM_ROOMS)
+	$(PYTHON) scripts/gtests.py build-aarch64 $(ARM_ROOMS) --launcher='$(EMULATOR)' --filter='$(NOT_EMULATED)'
+	ANABRANCH_EMULATE=1 $(PYTHON) -m pytest -q $(SIDE_BY_SIDE) test/python/deploy/test_aarch64*.py
 	$(PYTHON) scripts/wheel.py --aarch64
-	ANABRANCH_EMULATE=1 $(PYTHON) -m pytest -q test/repo/aarch64
+	ANABRANCH_EMULATE=1 $(PYTHON) -m pytest -q $(SIDE_BY_SIDE) test/repo/aarch64
 
 test-python: wheel ## the wheels compile models on each Python here; ARGS="--torch 2.14.1"
 	$(PYTHON) scripts/run_pythons.py $(ARGS)

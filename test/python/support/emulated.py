@@ -3,6 +3,7 @@ for them from the sources."""
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import re
 import shutil
@@ -38,14 +39,17 @@ def _succeed(*command: str | Path) -> None:
 
 @functools.cache
 def runner() -> Path:
-    """anabranch-run for 64-bit Arm."""
-    _succeed(
-        *("cmake", "-G", "Ninja", "-S", ROOT, "-B", BUILD),
-        f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/aarch64.cmake",
-        "-DANABRANCH_RUNTIME_ONLY=ON",
-        "-DANABRANCH_PYTHON=OFF",
-    )
-    _succeed("ninja", "-C", BUILD, "-j2", "anabranch-run")
+    """anabranch-run for 64-bit Arm. Processes that test side by side build it once."""
+    BUILD.mkdir(exist_ok=True)
+    with open(BUILD / "tests.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _succeed(
+            *("cmake", "-G", "Ninja", "-S", ROOT, "-B", BUILD),
+            f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/aarch64.cmake",
+            "-DANABRANCH_RUNTIME_ONLY=ON",
+            "-DANABRANCH_PYTHON=OFF",
+        )
+        _succeed("ninja", "-C", BUILD, "-j2", "anabranch-run")
     return BUILD / "bin" / "anabranch-run"
 
 

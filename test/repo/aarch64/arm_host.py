@@ -5,6 +5,8 @@ the packages of this venv that have no machine code."""
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import importlib.metadata
 import os
 import shutil
@@ -111,7 +113,21 @@ def _make_launcher(root: Path) -> None:
 
 
 def make(wheel: Path) -> None:
-    """The host, with this wheel of the compiler."""
+    """The host, with this wheel of the compiler. Processes that test side by side make it
+    once."""
+    mark = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    CACHE.mkdir(exist_ok=True)
+    with open(CACHE / "arm-host.lock", "a+", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.seek(0)
+        if lock.read() == mark and SITE.exists():
+            return
+        lock.truncate(0)
+        _make(wheel)
+        lock.write(mark)
+
+
+def _make(wheel: Path) -> None:
     root = debian.kept("bookworm", *SYSTEM, architecture="arm64")
     describe_cpus(root)
     if not SITE.exists():
