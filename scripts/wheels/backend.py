@@ -1,7 +1,8 @@
 """The build backend of pyproject.toml (PEP 517): `pip install .` and sdists.
 
 A wheel is compiled for the Python that asks: in build/, or in build-pip/ where a
-developer's build is.
+developer's build is. `pip install --config-settings part=runtime .` makes the wheel of
+the runtime, which needs no LLVM.
 """
 
 from __future__ import annotations
@@ -12,14 +13,24 @@ from typing import Any
 
 from . import pythons, sdist, toolchain
 from .build import PLATFORM, Build, info_files
-from .project import COMPILER, ROOT
+from .project import COMPILER, ROOT, RUNTIME
 from .pythons import Python
 
 Settings = dict[str, Any] | None
 
 
-def _this_python() -> Python:
-    if reason := toolchain.refusal():
+PARTS = {"compiler": COMPILER, "runtime": RUNTIME}
+
+
+def _part(settings: Settings) -> str:
+    part = (settings or {}).get("part", "compiler")
+    if part not in PARTS:
+        raise SystemExit(f"\npart={part}: the parts are {' and '.join(PARTS)}\n")
+    return part
+
+
+def _this_python(part: str) -> Python:
+    if reason := toolchain.refusal(part):
         raise SystemExit(f"\n{reason}\n")
     python = pythons.ask(Path(sys.executable))
     if python is None or python.version not in pythons.SUPPORTED:
@@ -33,16 +44,18 @@ def _this_python() -> Python:
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
     """Refuses a build before anything is downloaded or compiled, if a package is
     missing."""
-    _this_python()
+    _this_python(_part(config_settings))
     return []
 
 
 def prepare_metadata_for_build_wheel(
     metadata_directory: str, config_settings: Settings = None
 ) -> str:
-    tag = f"{pythons.wheel_tag(_this_python().tag)}-{PLATFORM}"
-    folder = Path(metadata_directory) / COMPILER.info
-    for name, text in info_files(COMPILER, tag).items():
+    part = _part(config_settings)
+    python = _this_python(part)
+    own = "py3-none" if part == "runtime" else pythons.wheel_tag(python.tag)
+    folder = Path(metadata_directory) / PARTS[part].info
+    for name, text in info_files(PARTS[part], f"{own}-{PLATFORM}").items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -66,17 +79,25 @@ def build_wheel(
     config_settings: Settings = None,
     metadata_directory: str | None = None,
 ) -> str:
-    python = _this_python()
-    build = Build(_build_folder(), [python])
+    part = _part(config_settings)
+    python, alone = _this_python(part), part == "runtime"
+    build = Build(_build_folder(), [] if alone else [python])
     build.configure_again(
         "-DCMAKE_C_COMPILER=clang-19",
         "-DCMAKE_CXX_COMPILER=clang++-19",
         "-DANABRANCH_TESTS=OFF",
         "-DANABRANCH_PYTHON=OFF",
+        f"-DANABRANCH_RUNTIME_ONLY={'ON' if alone else 'OFF'}",
         f"-DANABRANCH_PYTHON_EXECUTABLE={sys.executable}",
     )
     build.compile()
-    return build.compiler_wheel(python.tag, Path(wheel_directory)).name
+    wheels = Path(wheel_directory)
+    made = (
+        build.runtime_wheel(wheels)
+        if alone
+        else build.compiler_wheel(python.tag, wheels)
+    )
+    return made.name
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:

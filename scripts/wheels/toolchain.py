@@ -7,42 +7,47 @@ import platform
 import shutil
 from pathlib import Path
 
-# Each package, with a file or a program that it installs.
-NEEDED = {
+MACHINES = ("x86_64", "aarch64")
+# Each package, with a file or a program that it installs: what the runtime needs, and
+# what the compiler needs besides.
+RUNTIME = {
     "clang-19": "clang++-19",
     "lld-19": "/usr/lib/llvm-19/bin/ld.lld",
-    "llvm-19-dev": "/usr/lib/llvm-19/lib/cmake/llvm/LLVMConfig.cmake",
-    "libmlir-19-dev": "/usr/lib/llvm-19/lib/cmake/mlir/MLIRConfig.cmake",
-    "mlir-19-tools": "/usr/lib/llvm-19/bin/mlir-tblgen",
-    "liblld-19-dev": "/usr/lib/llvm-19/lib/liblldELF.a",
     "flatbuffers-compiler": "flatc",
     "libflatbuffers-dev": "/usr/include/flatbuffers/flatbuffers.h",
     "nlohmann-json3-dev": "/usr/include/nlohmann/json.hpp",
     "libxxhash-dev": "/usr/include/xxhash.h",
-    "zlib1g-dev": "/usr/include/zlib.h",
-    "libzstd-dev": "/usr/include/zstd.h",
     "build-essential": "readelf",
     "cmake": "cmake",
     "ninja-build": "ninja",
 }
+COMPILER = {
+    "llvm-19-dev": "/usr/lib/llvm-19/lib/cmake/llvm/LLVMConfig.cmake",
+    "libmlir-19-dev": "/usr/lib/llvm-19/lib/cmake/mlir/MLIRConfig.cmake",
+    "mlir-19-tools": "/usr/lib/llvm-19/bin/mlir-tblgen",
+    "liblld-19-dev": "/usr/lib/llvm-19/lib/liblldELF.a",
+    "zlib1g-dev": "/usr/include/zlib.h",
+    "libzstd-dev": "/usr/include/zstd.h",
+}
 
 
-def missing_packages() -> list[str]:
+def missing_packages(needed: dict[str, str]) -> list[str]:
     return [
         package
-        for package, what in NEEDED.items()
+        for package, what in needed.items()
         if not (Path(what).exists() if what[0] == "/" else shutil.which(what))
     ]
 
 
-def refusal() -> str | None:
-    """Why nothing can be compiled here, and what to do. None: everything is there."""
-    if platform.system() != "Linux" or platform.machine() != "x86_64":
+def refusal(part: str) -> str | None:
+    """Why the compiler or the runtime cannot be compiled here, and what to do. None:
+    everything is there."""
+    if platform.system() != "Linux" or platform.machine() not in MACHINES:
         return (
-            "Anabranch runs on Linux and x86-64 only; this is "
+            "Anabranch runs on Linux on x86-64 and 64-bit Arm only; this is "
             f"{platform.system()} on {platform.machine()}"
         )
-    missing = missing_packages()
+    missing = missing_packages(RUNTIME if part == "runtime" else RUNTIME | COMPILER)
     if not missing:
         return None
     return (
