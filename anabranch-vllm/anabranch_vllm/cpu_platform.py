@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from vllm.platforms.cpu import CpuPlatform
 
 from . import settings
-
-_log = logging.getLogger("vllm.anabranch")
 
 
 class AnabranchPlatform(CpuPlatform):
@@ -19,13 +16,6 @@ class AnabranchPlatform(CpuPlatform):
     def check_and_update_config(cls, vllm_config: Any) -> None:
         compilation = vllm_config.compilation_config
         chosen = settings.chooses_anabranch(compilation)
-        if chosen and getattr(vllm_config.model_config, "use_mla", False):
-            _log.warning(
-                "Anabranch compiles no model with latent attention (MLA): vLLM runs it as"
-                " if anabranch-vllm were not installed"
-            )
-            settings.leave_to_vllm(compilation)
-            chosen = False
         is_open = vllm_config.parallel_config.worker_cls == "auto"
         super().check_and_update_config(vllm_config)
         # The CPU platform compiles no model with LoRA.
@@ -33,3 +23,5 @@ class AnabranchPlatform(CpuPlatform):
             settings.apply(compilation)
             if is_open:
                 vllm_config.parallel_config.worker_cls = settings.WORKER
+        elif getattr(vllm_config.model_config, "use_mla", False):
+            settings.rotate_in_pytorch(compilation)

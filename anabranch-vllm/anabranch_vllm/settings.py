@@ -27,6 +27,7 @@ class Compilation(Protocol):
 
     mode: int | None
     backend: str
+    custom_ops: list[str]
 
 
 def chooses_anabranch(compilation: Compilation) -> bool:
@@ -44,13 +45,23 @@ def apply(compilation: Compilation) -> None:
     """Has vLLM trace the model once, and Anabranch compile the whole graph."""
     compilation.mode = type(compilation.mode)(Mode.TRACE_ONCE)  # type: ignore[misc, call-arg]
     compilation.backend = BACKEND
+    show_operators(compilation)
 
 
-def leave_to_vllm(compilation: Compilation) -> None:
-    """Leaves the model to vLLM's default compiler. A model for which the user names our
-    backend is not compiled."""
-    if compilation.mode == Mode.TRACE_ONCE:
-        compilation.mode = type(compilation.mode)(Mode.NONE)  # type: ignore[call-arg]
+def show_operators(compilation: Compilation) -> None:
+    """Keeps norms and rotations visible to the compiler. vLLM calls kernels of its own
+    for them if the backend has another name than its own compiler's. Kernels that the
+    user names (`+rms_norm`) stay."""
+    compilation.custom_ops = [
+        "none" if name == "all" else name for name in compilation.custom_ops
+    ]
+
+
+def rotate_in_pytorch(compilation: Compilation) -> None:
+    """Leaves rotations to PyTorch in a model with latent attention (MLA) that is not
+    compiled. Its rows lie apart in memory, and vLLM's kernel turns wrong ones."""
+    if not {"+rotary_embedding", "-rotary_embedding"} & set(compilation.custom_ops):
+        compilation.custom_ops.append("-rotary_embedding")
 
 
 def set_environment() -> None:

@@ -108,7 +108,9 @@ def checked(
     """The configuration after the platform's hook."""
     config = SimpleNamespace(
         model_config=SimpleNamespace(use_mla=latent),
-        compilation_config=SimpleNamespace(mode=mode, backend=backend),
+        compilation_config=SimpleNamespace(
+            mode=mode, backend=backend, custom_ops=["all"]
+        ),
         parallel_config=SimpleNamespace(worker_cls=worker),
         lora_config=lora,
     )
@@ -143,20 +145,16 @@ def test_another_choice_is_kept(platform, mode, backend) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "backend", "wanted"),
+    ("mode", "latent", "operators"),
     [
-        (settings.Mode.VLLM, "inductor", (settings.Mode.TRACE_ONCE, "inductor")),
-        (settings.Mode.TRACE_ONCE, "anabranch", (settings.Mode.NONE, "anabranch")),
+        (settings.Mode.VLLM, True, ["none"]),
+        (settings.Mode.NONE, True, ["all", "-rotary_embedding"]),
+        (settings.Mode.NONE, False, ["all"]),
     ],
 )
-def test_latent_attention_is_left_to_vllm(
-    platform, mode, backend, wanted, caplog
-) -> None:
-    config = checked(platform, mode, backend, latent=True)
-    compilation = config.compilation_config
-    assert (compilation.mode, compilation.backend) == wanted
-    assert config.parallel_config.worker_cls == "vLLM's"
-    assert "no model with latent attention" in caplog.text
+def test_pytorch_rotates_latent_attention(platform, mode, latent, operators) -> None:
+    config = checked(platform, mode, "inductor", latent=latent)
+    assert config.compilation_config.custom_ops == operators
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ class VllmMode(enum.IntEnum):
 class Compilation:
     mode: int
     backend: str
+    custom_ops: list[str] = dataclasses.field(default_factory=list)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,34 @@ def test_the_graph_is_traced_once_and_whole() -> None:
     module, _, name = compilation.backend.rpartition(".")
     assert callable(getattr(__import__(module, fromlist=[name]), name))
     assert settings.chooses_anabranch(compilation)  # by a process that copies it
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (["none"], ["none"]),  # vLLM's default for its own compiler
+        (["all"], ["none"]),  # for a backend by name
+        (["+rms_norm", "all"], ["+rms_norm", "none"]),
+    ],
+)
+def test_norms_and_rotations_are_visible(given, kept) -> None:
+    compilation = Compilation(VllmMode.DYNAMO_TRACE_ONCE, "anabranch", given)
+    settings.apply(compilation)
+    assert compilation.custom_ops == kept
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (["all"], ["all", "-rotary_embedding"]),
+        (["all", "-rotary_embedding"], ["all", "-rotary_embedding"]),
+        (["+rotary_embedding", "all"], ["+rotary_embedding", "all"]),
+    ],
+)
+def test_rotations_that_are_left_to_pytorch(given, kept) -> None:
+    compilation = Compilation(VllmMode.NONE, "inductor", given)
+    settings.rotate_in_pytorch(compilation)
+    assert compilation.custom_ops == kept
 
 
 @pytest.fixture

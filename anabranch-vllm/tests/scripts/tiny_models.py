@@ -84,8 +84,6 @@ GENERATE: dict[str, tuple[str, dict[str, Any]]] = {
 }
 # The same models with the floats that some of the formats stand for.
 FLOATS = {f"{name}_floats": ("llama", _GROUPED) for name in rounded_models.FLOATS}
-# Models that Anabranch leaves to vLLM.
-LEFT_TO_VLLM = ("deepseek_v3",)
 EMBED: dict[str, tuple[str, dict[str, Any]]] = {
     "bert": ("bert", _COMMON),
     "qwen3_embedding": ("qwen3", _GROUPED),
