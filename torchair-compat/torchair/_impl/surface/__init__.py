@@ -9,5 +9,6 @@ hardware   the NPU that this host says it is
 marks      ranges of a profile
 extension  torch_npu.utils.cpp_extension: builds host extensions
 processes  the options of groups of processes
+hifloat8   tensors that keep bytes of hifloat8
 captured   packs of values that serving code patches
 """

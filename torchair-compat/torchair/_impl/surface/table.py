@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..device import npu
 from ..operators.activations.gelu import npu_fast_gelu
-from . import extension, hardware, marks, memory, processes
+from . import extension, hardware, hifloat8, marks, memory, processes
 
 __all__ = ["NOTHING", "REFUSED", "ROWS", "WORKS", "Row"]
 
@@ -277,6 +277,11 @@ _OPERATORS = [
         empty_with_swapped_memory=memory.empty_with_swapped_memory,
     ),
     *_works("torch_npu", "npu_fast_gelu", fast_gelu=npu_fast_gelu),
+    *_works(
+        "torch_npu",
+        "a tensor that keeps bytes of hifloat8, for inference",
+        HiFloat8Tensor=hifloat8.HiFloat8Tensor,
+    ),
     *_refused(
         "torch_npu",
         "it computes gradients or updates of training; call it in eager PyTorch by the"
