@@ -235,6 +235,112 @@ def test_selected_blocks_of_pages(layout) -> None:
             torch.testing.assert_close(found[row, head].double(), out, **NEAR[F16])
 
 
+def reference_of_pages(query, key, value, lengths, table, count, steps):
+    """The attention and the chosen blocks of each sequence, by loops. `steps`: stride, and
+    the sizes of compressed and of chosen blocks."""
+    stride, size, select = steps
+    heads, groups = query.shape[1], key.shape[2]
+    made = torch.zeros(*query.shape[:2], value.shape[-1], dtype=torch.float64)
+    found = []
+    for row, length in enumerate(lengths):
+        keys = [
+            t[table[row].long().clamp(min=0)].flatten(0, 1)[:length]
+            for t in (key, value)
+        ]
+        parts = -(-((length - 1) * stride + size) // select)
+        for group in range(groups):
+            scores = torch.zeros(parts, dtype=torch.float64)
+            for head in range(group * heads // groups, (group + 1) * heads // groups):
+                k, v = (t[:, group] for t in keys)
+                out, shares, _, _ = softmax_of(query[row, head][None], k, v, 0.3)
+                made[row, head] = out[0]
+                for i in range(parts):
+                    for a in range(select // stride):
+                        for b in range(size // stride):
+                            at = (i + 1) * (select // stride) - a - b
+                            if 0 <= at < length:
+                                scores[i] += shares[0, at]
+            always = sorted({0, max(parts - 2, 0), parts - 1})
+            rest = [
+                i for i in scores.argsort(descending=True).tolist() if i not in always
+            ]
+            chosen = (always + rest)[:count]
+            found.append(chosen + [-1] * (count - len(chosen)))
+    return made, torch.tensor(found).reshape(len(lengths), groups, count)
+
+
+@pytest.mark.parametrize("layout", ["TND", "BSND"])
+@pytest.mark.parametrize("dtype", [F16, BF16])
+def test_attention_to_compressed_keys_of_pages(dtype, layout) -> None:
+    """Keys behind a sequence's end and in other pages are NaN, and reach no result."""
+    heads, groups, page, count = 4, 2, 16, 6
+    lengths, table = [37, 5, 16], int32([[3, 0, 5], [1, -1, -1], [2, -1, -1]])
+    query = torch.randn(3, heads, 8).to(dtype)
+    key, value = (
+        torch.randn(6, page, groups, 8).to(dtype),
+        torch.randn(6, page, groups, 5),
+    )
+    value = value.to(dtype)
+    key[4] = value[4] = float("nan")
+    key[5, 5:] = value[5, 5:] = key[1, 5:] = value[1, 5:] = float("nan")
+    given = query if layout == "TND" else query.unsqueeze(1)
+
+    def function(query, key, value, table):
+        return torch_npu.npu_nsa_compress_attention_infer(
+            query, key, value, 0.3, heads, groups, 32, count, page, 32, 16,
+            layout=layout, block_table=table, actual_cmp_seq_kvlen=lengths,
+        )  # fmt: skip
+
+    flat = layout == "TND"
+    pair = [t.flatten(2) if flat else t for t in (key, value)]
+    found, best = run(function, given, *pair, table, dtype=dtype)
+    if not flat:
+        found, best = found.squeeze(1), best.squeeze(1)
+    wanted, chosen = reference_of_pages(
+        query, key, value, lengths, table, count, (16, 32, 32)
+    )
+    torch.testing.assert_close(found.double(), wanted, **NEAR[dtype])
+    assert best.dtype == torch.int32
+    assert torch.equal(best.long(), chosen)
+
+
+def _compressed(**change):
+    right = {
+        "query": torch.randn(2, 4, 8).half(), "key": torch.randn(3, 16, 16).half(),
+        "value": torch.randn(3, 16, 16).half(), "scale_value": 1.0, "head_num": 4,
+        "key_value_head_num": 2, "select_block_size": 32, "select_block_count": 2,
+        "page_block_size": 16, "compress_block_size": 32, "compress_stride": 16,
+        "block_table": int32([[0, 1], [2, 0]]), "actual_cmp_seq_kvlen": [20, 9],
+    }  # fmt: skip
+    return torch_npu.npu_nsa_compress_attention_infer(**{**right, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"layout": "BSH"}, "layout must be one of"),
+        ({"actual_cmp_seq_kvlen": None}, "actual_cmp_seq_kvlen is needed"),
+        (
+            {"actual_cmp_seq_kvlen": [20, 33]},
+            "actual_cmp_seq_kvlen must have 2 numbers from 1 to 32",
+        ),
+        ({"actual_cmp_seq_kvlen": [20]}, "actual_cmp_seq_kvlen must have 2 numbers"),
+        ({"actual_seq_qlen": [1, 2]}, "actual_seq_qlen must be None"),
+        ({"block_table": None}, "block_table is needed"),
+        ({"page_block_size": 8}, r"key must be \(pages, 8, ...\) by page_block_size"),
+        ({"select_block_size": 24}, "select_block_size must be a multiple of"),
+        (
+            {"key_value_head_num": 3},
+            "key has rows of 16 elements, which are no 3 heads",
+        ),
+        ({"head_num": 8}, "head_num must be the heads of query, 4, got 8"),
+    ],
+)
+def test_wrong_compressed_pages(change, text) -> None:
+    with pytest.raises(RuntimeError, match=f"npu_nsa_compress_attention_infer: {text}"):
+        _compressed(**change)
+
+
 def _selected(**change):
     x = torch.randn(4, 2, 8)
     right = {

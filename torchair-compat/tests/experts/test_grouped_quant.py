@@ -323,8 +323,9 @@ GATE = {
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"quant_mode": 2}, "quant_mode must be one of .*, got 2"),
-        ({"dequant_mode": 2}, "dequant_mode must be one of .*, got 2"),
+        ({"quant_mode": 2}, "quant_dtype must be float4_e2m1fn_x2.*, got int8"),
+        ({"quant_mode": 1}, "quant_mode must be one of .*, got 1"),
+        ({"dequant_mode": 2}, "weight_scale of 2 dimensions does not go with"),
         ({"dequant_mode": 1}, "weight_scale of 2 dimensions does not go with"),
         ({"weight": GATE["weight"] * 2}, "weight must have one tensor, got 2"),
         ({"bias": torch.ones(1)}, "bias must be None"),

@@ -157,7 +157,7 @@ WRONG = {
     "drop_pad_mode 1 needs row_idx_type 0": {"row_idx_type": 1},
     "no such drop_pad_mode: 2": {"drop_pad_mode": 2},
     "active_num must not be below -1": {"active_num": -2},
-    "quant_mode must be one of": {"quant_mode": 2, "expert_capacity": 1},
+    "quant_mode must be one of": {"quant_mode": 10, "expert_capacity": 1},
     "quant_mode 0 needs scale": {"quant_mode": 0, "expert_capacity": 1},
     "offset must be None in quant_mode 1": {
         "quant_mode": 1,
@@ -175,6 +175,37 @@ def test_what_does_not_go_together(text) -> None:
         torch_npu.npu_moe_init_routing_v2(X, E, **options)
 
 
-def test_types_of_other_processors() -> None:
-    with pytest.raises(NotImplementedError, match="x_dtype must be None, got 290"):
-        torch_npu.npu_moe_init_routing_v2(X, E, expert_num=2, x_dtype=290)
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"x_dtype": 290}, "x of hifloat8 must be torch.uint8, got torch.float32"),
+        ({"x_dtype": 290, "quant_mode": 1}, "x_dtype must be None in quant_mode 1"),
+        ({"x_dtype": 290, "quant_mode": 13}, "x_dtype must be None or int4"),
+        ({"quant_mode": 7}, "quant_mode 7 needs scale"),
+        ({"quant_mode": 9, "x": X[:, :3]}, "rows of an even size, got 3"),
+        (
+            {"quant_mode": 3, "x": X.to(torch.int8)},
+            "x must be float16, bfloat16, float32",
+        ),
+        (
+            {
+                "x": X.to(torch.float8_e5m2),
+                "scale": torch.ones(3, 2, 2).to(torch.uint8),
+            },
+            r"scale must have shape \(3,\) or \(3, 1, 2\)",
+        ),
+    ],
+)
+def test_types_that_do_not_go_together(options, text) -> None:
+    given = {"x": X, "expert_num": 2, **options}
+    with pytest.raises(RuntimeError, match=text):
+        torch_npu.npu_moe_init_routing_v2(given.pop("x"), E, **given)
+
+
+def test_no_rows() -> None:
+    rows, places, counts, scales = torch_npu.npu_moe_init_routing_v2(
+        X[:0], E[:0], scale=torch.ones(0), expert_num=2, quant_mode=1,
+        expert_tokens_num_type=1, expert_tokens_num_flag=True,
+    )  # fmt: skip
+    assert rows.shape == (0, 4) and rows.dtype == torch.int8
+    assert places.shape == scales.shape == (0,) and counts.tolist() == [0, 0]

@@ -46,6 +46,10 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
         {"x": R(4, 128).to(bf16)},
         {"x": R(4, 128).to(bf16) * 9, "swiglu_mode": 2},
     ],
+    "npu_swiglu_group_quant": [
+        {"x": R(4, 256).to(bf16), "group_index": torch.tensor([1, 2])},
+        {"x": R(4, 64), "quant_mode": 3, "output_origin": True},
+    ],
     "npu_swiglu_clip_quant": {
         "x": R(4, 16).to(bf16),
         "group_index": torch.tensor([1, 2]),

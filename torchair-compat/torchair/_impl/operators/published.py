@@ -3,6 +3,7 @@
 from .activations.gates import npu_clipped_swiglu, npu_geglu
 from .activations.gelu import npu_fast_gelu, npu_gelu, npu_gelu_mul
 from .activations.swiglu import npu_swiglu
+from .activations.swiglu_group import npu_swiglu_group_quant
 from .activations.swiglu_mx import (
     npu_swiglu_mx_quant,
     npu_swiglu_mx_quant_with_dual_axis,
@@ -165,11 +166,13 @@ from .products.added import (
 from .products.ffn import npu_ffn
 from .products.fused_matmul import npu_fused_matmul
 from .products.gathered import npu_batch_gather_matmul, npu_batch_gather_matmul_
+from .products.grouped_gates import (
+    npu_grouped_matmul_swiglu_quant,
+    npu_grouped_matmul_swiglu_quant_v2,
+)
 from .products.grouped_matmul import npu_grouped_matmul
 from .products.grouped_quant import (
     npu_grouped_matmul_finalize_routing,
-    npu_grouped_matmul_swiglu_quant,
-    npu_grouped_matmul_swiglu_quant_v2,
     npu_groupmatmul_add_fp32,
     npu_quant_grouped_matmul_dequant,
 )
@@ -256,6 +259,7 @@ from .sparse.compressed import (
     npu_nsa_compress_attention,
     npu_nsa_compress_infer,
 )
+from .sparse.compressed_pages import npu_nsa_compress_attention_infer
 from .sparse.indexer import npu_lightning_indexer, npu_quant_lightning_indexer
 from .sparse.selected import npu_nsa_select_attention, npu_nsa_select_attention_infer
 from .sparse.selection import npu_gather_selection_kv_cache
@@ -404,6 +408,7 @@ __all__ = [
     "npu_mrope",
     "npu_nsa_compress",
     "npu_nsa_compress_attention",
+    "npu_nsa_compress_attention_infer",
     "npu_nsa_compress_infer",
     "npu_nsa_select_attention",
     "npu_nsa_select_attention_infer",
@@ -460,6 +465,7 @@ __all__ = [
     "npu_sparse_flash_attention",
     "npu_swiglu",
     "npu_swiglu_clip_quant",
+    "npu_swiglu_group_quant",
     "npu_swiglu_mx_quant",
     "npu_swiglu_mx_quant_with_dual_axis",
     "npu_swiglu_quant",

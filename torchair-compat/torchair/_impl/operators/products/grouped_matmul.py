@@ -182,6 +182,25 @@ def quantised_rows(
     return _rows(x, products, tokens[0], group_list, True, kind)[0]
 
 
+def small_rows(
+    x: Tensor,
+    weight: Sequence[Tensor],
+    group_list: Tensor,
+    kind: int | None,
+    scale: Sequence[Tensor] | None,
+    per_token: Tensor | None,
+    kinds: Sequence[int | None],
+    bias: Tensor | None = None,
+) -> Tensor:
+    """npu_grouped_matmul of small floats in f32, as `quantised_rows` has it of integers.
+    `kinds`: x_dtype, weight_dtype, scale_dtype and per_token_scale_dtype."""
+    tokens = None if per_token is None else [per_token]
+    rows, columns = widened([x], weight, scale, None, tokens, *kinds)
+    biases = None if bias is None else [bias.to(torch.float32)]
+    products = GroupProducts(rows, columns, bias=biases)
+    return _rows(rows[0], products, None, group_list, True, kind)[0]
+
+
 def _result_dtype(dtype: torch.dtype | int | None) -> torch.dtype | None:
     kinds = (torch.int8, torch.int32, *FLOATS)
     return scalar_type(number_of(dtype), NAME, "output_dtype", kinds)

@@ -39,30 +39,39 @@ class MxBlocks:
     rounding: str
     choose: Callable[[Tensor], Tensor]
 
-    def quantise(self, x: Tensor, axis: int = -1) -> tuple[Tensor, Tensor]:
+    def quantise(
+        self, x: Tensor, axis: int = -1, seen: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """The elements as callers see them, and the scales of blocks along the axis: uint8,
         with half as many places along the axis as there are blocks (rounded up), and two
-        scales in a new last dimension. An odd number of blocks is filled up with 0."""
+        scales in a new last dimension. An odd number of blocks is filled up with 0.
+        `seen`: numbers in the place of x whose largest decide the scales."""
         rows = x.to(torch.float32).movedim(axis, -1)
-        codes, scales = self.codes(rows)
+        codes, scales = self.codes(
+            rows, None if seen is None else seen.movedim(axis, -1)
+        )
         pairs = functional.pad(scales, (0, scales.shape[-1] % 2)).unflatten(-1, (-1, 2))
         place = axis if axis >= 0 else axis + x.dim()
         stored = self.element.store(codes.movedim(-1, axis))
         return stored, pairs.to(torch.uint8).movedim(-2, place)
 
-    def codes(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def codes(self, rows: Tensor, seen: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The int32 codes of f32 rows (..., n), and the scales of their blocks (..., b)."""
         floats = self.element.floats
         assert floats is not None
         width = rows.shape[-1]
-        filled = functional.pad(rows, (0, -width % self.size))
-        blocks = filled.unflatten(-1, (-1, self.size))
-        scales = self.choose(blocks.abs().amax(-1))
+        blocks = self._blocks(rows)
+        counted = blocks if seen is None else self._blocks(seen)
+        scales = self.choose(counted.abs().amax(-1))
         # The scale is a power of two: its inverse is exact.
         inverse = scale_values((254 - scales).clamp(min=0))
         inverse = torch.where(scales == _E8M0_NAN, torch.nan, inverse)
         codes = floats.encode(blocks * inverse.unsqueeze(-1), self.rounding)
         return codes.flatten(-2)[..., :width], scales
+
+    def _blocks(self, rows: Tensor) -> Tensor:
+        filled = functional.pad(rows, (0, -rows.shape[-1] % self.size))
+        return filled.unflatten(-1, (-1, self.size))
 
 
 def mx_blocks(

@@ -22,6 +22,7 @@ __all__ = [
     "SmallFloat",
     "bits_of",
     "pack_pairs",
+    "power_above",
     "power_of_two",
     "scale_values",
     "unpack_pairs",
@@ -38,6 +39,13 @@ def bits_of(values: Tensor) -> Tensor:
 def power_of_two(exponent: Tensor) -> Tensor:
     """2 to int32 exponents from -126 to 127, as f32."""
     return ((exponent + _F32_BIAS) << _F32_MANTISSA).view(torch.float32)
+
+
+def power_above(values: Tensor) -> Tensor:
+    """The least power of two that is not below, of positive normal f32 numbers."""
+    bits = bits_of(values)
+    more = ((bits & ((1 << _F32_MANTISSA) - 1)) > 0).to(torch.int32)
+    return power_of_two((bits >> _F32_MANTISSA) - _F32_BIAS + more)
 
 
 def scale_values(codes: Tensor) -> Tensor:

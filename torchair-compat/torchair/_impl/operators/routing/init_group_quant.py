@@ -16,7 +16,6 @@ from .init_routing import npu_moe_init_routing_v2
 _GROUP = 128
 # The dtype of each quant_mode that has a scale for each group of elements.
 _BY_GROUP = {4: torch.float8_e5m2, 5: torch.float8_e4m3fn}
-_MX = (2, 3, 6)
 
 
 @npu_operator
@@ -38,20 +37,19 @@ def npu_moe_init_routing_group_quant(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """npu_moe_init_routing_v2 with two more ways to quantise.
 
-    quant_mode  -1, 0 and 1 as there; 4: float8_e5m2, 5: float8_e4m3fn, with a scale for
+    quant_mode  -1, 0, 1, 2 and 3 as there; 4: float8_e5m2, 5: float8_e4m3fn, with a scale for
                 each 128 elements of a row: their largest over that of the dtype, (rows, h
                 / 128) f32; zeros for rows of no expert
     group_size  128
     drop_pad_mode, expert_tokens_num_type, row_idx_type  -1 is 0
 
     The results are those of npu_moe_init_routing_v2. RuntimeError: as there, or another
-    mode. NotImplementedError: quant_mode 2, 3 and 6, MX formats.
+    mode.
     """
     name = "npu_moe_init_routing_group_quant"
-    if quant_mode in _MX:
-        raise NotImplementedError(
-            f"{name}: quant_mode must be -1, 0, 1, 4 or 5 on this host, got {quant_mode}"
-        )
+    known = (-1, 0, 1, 2, 3, *_BY_GROUP)
+    text = f"quant_mode must be one of {known}, got {quant_mode}"
+    check(quant_mode in known, name, text)
     check(group_size == _GROUP, name, f"group_size must be 128, got {group_size}")
     kind = _BY_GROUP.get(quant_mode)
     rows, places, sizes, scales = npu_moe_init_routing_v2(

@@ -13,12 +13,17 @@ from torch import Tensor
 
 from ..checks import FLOATS, check, check_dtype, check_shape
 from ..definition import npu_operator
+from ..element_types import given_type
+from ..products.small_products import E8M0_BYTES, is_small
 from ..quantisation.integers import to_int8
 from ..quantisation.rows import row_scale
-from ..schema import Reserved
+from .init_small import SMALL_MODES, small_rows
 
 _NAME = "npu_moe_init_routing_v2"
 _NONE, _STATIC, _INT8, _INT4 = -1, 0, 1, 13  # quant_mode
+_MODES = (_NONE, _STATIC, _INT8, _INT4, *SMALL_MODES)
+_INT4_NUMBER = 285
+_SMALL = ("hifloat8", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn_x2")
 
 
 @npu_operator
@@ -37,11 +42,12 @@ def npu_moe_init_routing_v2(
     quant_mode: int = -1,
     active_expert_range: Annotated[Sequence[int], "int[2]"] = (),
     row_idx_type: int = 0,
-    x_dtype: Reserved[int | None] = None,
+    x_dtype: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The rows of x in the order of experts, one for each choice.
 
-    x           (rows, h)
+    x           (rows, h) float or int8; for quant_mode -1 also float8_e4m3fn, float8_e5m2,
+                or with `x_dtype` bytes of hifloat8 or float4_e2m1fn_x2
     expert_idx  (rows, k) int32
     active_num  how many rows are returned; -1 and 0: rows * k
     active_expert_range  [first, end): rows of other experts are zeros, after the
@@ -51,7 +57,14 @@ def npu_moe_init_routing_v2(
     quant_mode  -1: the rows keep x's dtype; with `scale` (rows,) their scales are those
                 of their tokens. 0: int8 by `scale` (1,) and `offset` (1,). 1: int8 with
                 a scale each, after `scale` (experts, h) or (1, h). 13: int4 in the same
-                way, after `scale` (1, h); a uint8 has two, the lower four bits first
+                way, after `scale` (1, h); a uint8 has two, the lower four bits first.
+                2 and 3: float8_e5m2 and float8_e4m3fn in MX blocks of 32, whose largest
+                magnitude over the type's largest number is rounded up to a power of two;
+                16 and 17: the same of at least 1e-4. 9: float4_e2m1fn_x2, as
+                npu_dynamic_mx_quant. 6: hifloat8. 7: hifloat8 of rows times `scale` (1,).
+                8: hifloat8 by row. 11 and 12: float8_e5m2 and float8_e4m3fn in blocks of
+                128. 4 and 5: the same by powers of two that are not below; 14 and 15: of
+                at least 1e-4
 
     Returns four tensors:
 
@@ -61,11 +74,14 @@ def npu_moe_init_routing_v2(
     3. for each expert of the range, int64, before rows are left out: the end of its
        rows (`expert_tokens_num_type` 0), their number (1), or pairs of expert and
        number where there are rows, then zeros (2): (expert_num, 2)
-    4. the scales of the rows, f32; zeros where there are none
+    4. the scales of the rows, f32; zeros where there are none. Of MX blocks
+       float8_e8m0fnu (rows * k, blocks), an even number, for float4 bytes (rows * k,
+       blocks / 2, 2); of blocks of 128 pairs (rows * k, blocks / 2, 2), or (rows * k,
+       blocks). `scale` of x of small floats is (rows, h / 64, 2)
 
     RuntimeError: another shape, dtype or mode.
     """
-    check_dtype(x, _NAME, "x", (*FLOATS, torch.int8))
+    _check_kind(x, x_dtype, quant_mode)
     check_dtype(expert_idx, _NAME, "expert_idx", (torch.int32,))
     fits = x.dim() == 2 and expert_idx.dim() == 2 and x.shape[0] == expert_idx.shape[0]
     check(fits, _NAME, "x and expert_idx must be matrices of as many rows")
@@ -93,10 +109,28 @@ def npu_moe_init_routing_v2(
         choices, places = _without_capacity(order, active_num, row_idx_type)
         kind = expert_tokens_num_type
     taken = _Rows(choices, expert_idx, first, end)
-    values, scales = _rows(x, taken, scale, offset, quant_mode)
+    values, scales = _rows(x, taken, scale, offset, quant_mode, x_dtype)
     if drop_pad_mode == 1:
         values = values.unflatten(0, (end, expert_capacity))
     return values, places, _sizes(order.experts, first, end, kind, expert_num), scales
+
+
+def _check_kind(x: Tensor, number: int | None, quant: int) -> None:
+    """RuntimeError: x is no operand of this quant_mode."""
+    check(quant in _MODES, _NAME, f"quant_mode must be one of {_MODES}, got {quant}")
+    if quant == _INT4:
+        known = number in (None, _INT4_NUMBER)
+        text = f"x_dtype must be None or int4 in quant_mode 13, got {number}"
+        check(known, _NAME, text)
+        return
+    if quant == _NONE and is_small(x, number):
+        given_type(x, number, _NAME, "x", _SMALL)
+        return
+    text = f"x_dtype must be None in quant_mode {quant} for x of {x.dtype}"
+    check(number is None, _NAME, f"{text}, got {number}")
+    check_dtype(
+        x, _NAME, "x", FLOATS if quant in SMALL_MODES else (*FLOATS, torch.int8)
+    )
 
 
 class _Order(NamedTuple):
@@ -162,10 +196,11 @@ class _Rows(NamedTuple):
     def of(self, table: Tensor) -> Tensor:
         """The table's row of each token, zeros where there is none."""
         tokens = self.choices.clamp(min=0) // self.expert_idx.shape[1]
-        filled = self.filled()
-        return torch.where(
-            filled.unsqueeze(-1) if table.dim() == 2 else filled, table[tokens], 0
-        )
+        filled = self.filled().reshape(-1, *(1,) * (table.dim() - 1))
+        if table.dtype.itemsize > 1:
+            return torch.where(filled, table[tokens], 0)
+        bits = table.view(torch.uint8)[tokens]
+        return torch.where(filled, bits, torch.zeros_like(bits)).view(table.dtype)
 
     def experts(self) -> Tensor:
         """The place of each row's expert in the range."""
@@ -174,13 +209,27 @@ class _Rows(NamedTuple):
         return found.clamp(0, self.end - self.first - 1)
 
 
+def _scales_of_tokens(x: Tensor, number: int | None) -> list[tuple[int, ...]]:
+    """The shapes of scales that belong to tokens: one for each, or e8m0 pairs."""
+    if not is_small(x, number):
+        return [(x.shape[0],)]
+    width = x.shape[1]
+    if given_type(x, number, _NAME, "x", _SMALL).is_packed:
+        width = 2 * width
+    return [(x.shape[0],), (x.shape[0], -(-width // 64), 2)]
+
+
 def _rows(
-    x: Tensor, taken: _Rows, scale: Tensor | None, offset: Tensor | None, quant: int
+    x: Tensor,
+    taken: _Rows,
+    scale: Tensor | None,
+    offset: Tensor | None,
+    quant: int,
+    number: int | None,
 ) -> tuple[Tensor, Tensor]:
-    """The rows of the result, and their scales."""
-    known = (_NONE, _STATIC, _INT8, _INT4)
-    check(quant in known, _NAME, f"quant_mode must be one of {known}, got {quant}")
-    check_dtype(scale, _NAME, "scale", (torch.float32,))
+    """The rows of the result, and their scales. `number`: x_dtype."""
+    in_blocks = quant == _NONE and scale is not None and scale.dim() == 3
+    check_dtype(scale, _NAME, "scale", E8M0_BYTES if in_blocks else (torch.float32,))
     check_dtype(offset, _NAME, "offset", (torch.float32,))
     none = torch.zeros_like(taken.choices, dtype=torch.float32)
     if quant == _STATIC:
@@ -192,9 +241,15 @@ def _rows(
         return taken.of(made), none
     check(offset is None, _NAME, f"offset must be None in quant_mode {quant}")
     if quant == _NONE:
-        check_shape(scale, _NAME, "scale", (x.shape[0],))
-        return taken.of(x), none if scale is None else taken.of(scale)
+        if scale is None:
+            return taken.of(x), none
+        check_shape(scale, _NAME, "scale", *_scales_of_tokens(x, number))
+        return taken.of(x), taken.of(scale)
     width, filled = x.shape[1], taken.filled()
+    if quant in SMALL_MODES:
+        return small_rows(x, taken.of(x.to(torch.float32)), filled, quant, scale)
+    if x.shape[0] == 0:
+        scale = None  # it has a row of no token
     tables = [(1, width)]
     if quant == _INT8:
         tables.append((taken.end - taken.first, width))

@@ -72,7 +72,7 @@ def npu_nsa_select_attention(
     rows_of_key = (places + starts[:, None, None]).clamp(0, key.shape[0] - 1)
     heads = torch.arange(key.shape[1], device=device)[:, None]
     found = key[rows_of_key, heads], value[rows_of_key, heads]
-    made, most, total = _attend(query, found[0], found[1], scale_value, seen)
+    made, _, most, total = attend_rows(query, found[0], found[1], scale_value, seen)
     spread = (rows, head_num, 8)
     most, total = (t.expand(spread).contiguous() for t in (most, total))
     return made.to(query.dtype), most, total
@@ -86,12 +86,13 @@ def _places(blocks: Tensor, size: int, counts: Tensor) -> tuple[Tensor, Tensor]:
     return places, chosen & (places < counts[:, None, None])
 
 
-def _attend(
+def attend_rows(
     query: Tensor, key: Tensor, value: Tensor, scale: float, seen: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The attention (rows, heads, d2) of query (rows, heads, d) to the keys (rows, n, keys,
-    d) of each row, and the largest score and the sum (rows, heads, 1), in f32. Values that
-    are not seen do not matter, and a row that sees none gives 0."""
+    d) of each row, its probabilities (rows, n, group, keys), and the largest score and the
+    sum (rows, heads, 1), in f32. Values that are not seen do not matter, and a row that
+    sees none gives 0."""
     rows, heads, _ = query.shape
     groups, shown = key.shape[1], seen.unsqueeze(-1)
     q = query.to(torch.float32).unflatten(1, (groups, heads // groups))
@@ -101,9 +102,10 @@ def _attend(
     most = scores.amax(-1, keepdim=True)
     powers = (scores - torch.where(most.isinf(), 0.0, most)).exp()
     total = powers.sum(-1, keepdim=True)
-    made = torch.matmul(powers / torch.where(total == 0, 1.0, total), v)
+    shares = powers / torch.where(total == 0, 1.0, total)
+    made = torch.matmul(shares, v)
     out, most, total = (t.reshape(rows, heads, -1) for t in (made, most, total))
-    return out, most, total
+    return out, shares, most, total
 
 
 @npu_operator
@@ -147,12 +149,12 @@ def npu_nsa_select_attention_infer(
     check_blocks(name, select_block_size=select_block_size, page_block_size=page)
     check_blocks(name, head_num=head_num, key_value_head_num=key_value_head_num)
     batch = query.shape[0]
-    rows = _queries(name, query, layout, head_num)
+    rows = one_query(name, query, layout, head_num)
     ends = list(range(1, batch + 1))
     known = actual_seq_qlen is None or list(actual_seq_qlen) == ends
     check(known, name, f"actual_seq_qlen must be {ends}, got {actual_seq_qlen}")
-    keys = _pages(name, "key", key, page, key_value_head_num)
-    values = _pages(name, "value", value, page, key_value_head_num)
+    keys = cache_pages(name, "key", key, page, key_value_head_num)
+    values = cache_pages(name, "value", value, page, key_value_head_num)
     check_heads(name, rows, keys.flatten(0, 1), values.flatten(0, 1), head_num)
     check(block_table is not None, name, "block_table is needed")
     check(actual_seq_kvlen is not None, name, "actual_seq_kvlen is needed")
@@ -176,12 +178,12 @@ def npu_nsa_select_attention_infer(
     pages = block_table.to(torch.int64)[number, safe // page].clamp(min=0)
     heads = torch.arange(key_value_head_num, device=query.device)[:, None]
     at = pages, safe % page, heads
-    made = _attend(rows, keys[at], values[at], scale_value, seen)[0].to(query.dtype)
+    made = attend_rows(rows, keys[at], values[at], scale_value, seen)[0].to(query.dtype)
     made = made.flatten(1) if layout == "BSH" else made
     return made if layout == "TND" else made.unsqueeze(1)
 
 
-def _queries(name: str, query: Tensor, layout: str, heads: int) -> Tensor:
+def one_query(name: str, query: Tensor, layout: str, heads: int) -> Tensor:
     """The queries (b, heads, d)."""
     rank = 4 if layout == "BSND" else 3
     text = f"query of layout {layout} must have {rank} dimensions, got {query.dim()}"
@@ -198,7 +200,7 @@ def _queries(name: str, query: Tensor, layout: str, heads: int) -> Tensor:
     return query.squeeze(1).unflatten(-1, (heads, query.shape[2] // heads))
 
 
-def _pages(name: str, what: str, cache: Tensor, page: int, heads: int) -> Tensor:
+def cache_pages(name: str, what: str, cache: Tensor, page: int, heads: int) -> Tensor:
     """A cache (pages, page, heads, d)."""
     right = cache.dim() in (3, 4) and cache.shape[1] == page
     text = f"{what} must be (pages, {page}, ...) by page_block_size"
