@@ -392,6 +392,32 @@ class Small(TestCase):
         with self.assertRaises(AssertionError):
             self.assertRtolEqual(one.float(), other.float() + 1e-3)
 
+    def test_parts(self):
+        one = torch.ones(1000)
+        other = one.clone()
+        other[:9] = 2
+        self.assertRtolEqual(one, other, 1e-2)
+        other[:11] = 2
+        for changed in (other, one[:3], one.index_fill(0, torch.tensor([1]), float("nan"))):
+            with self.assertRaises(AssertionError):
+                self.assertRtolEqual(one, changed, 1e-2)
+        tops = torch.tensor([float("inf"), float("nan")])
+        self.assertRtolEqual(tops, tops)
+        with self.assertRaises(AssertionError):
+            self.assertRtolEqual(tops, -tops)
+
+    def test_equal(self):
+        one = torch.tensor([1, 2])
+        self.assertEqual(one, one.int())
+        self.assertEqual(one, one + 1, 1)
+        self.assertEqual([one, "a"], [one.float() + 5e-6, "a"], "a message")
+        self.assertEqual(one.to(torch.float8_e5m2), one)
+        for wrong in ((one, one + 1), (one, one[:1]), ("a", "b"), (1.0, 1.1, 0.05)):
+            with self.assertRaises(AssertionError):
+                self.assertEqual(*wrong)
+        with self.assertRaises(AssertionError):
+            self.assertEqual(one, one.int(), exact_dtype=True)
+
 run_tests()
 """
     done = subprocess.run(
@@ -401,7 +427,7 @@ run_tests()
         text=True,
         check=False,
     )
-    assert "Ran 1 test" in done.stderr, done.stderr
+    assert "Ran 3 tests" in done.stderr, done.stderr
     assert done.returncode == 0, done.stderr
 
 
