@@ -39,10 +39,10 @@ class Ended:
 def prepare(recipes: Path, folder: Path) -> None:
     """Imports what the processes share. `folder` has modules that stand for others."""
     sys.path[:0] = [str(recipes), str(folder)]
-    with contextlib.suppress(ImportError):
-        pass
-
     import torch_npu  # noqa: F401 - it imports PyTorch and torchair
+
+    with contextlib.suppress(ImportError):
+        import transformers  # noqa: F401 - every recipe imports it
 
 
 def run(recipes: Path, settings: Path, ranks: int, port: int, limit: float) -> Ended:

@@ -34,8 +34,9 @@ random weights and caches that are full of NaN, and makes {tokens} tokens for tw
 - *bf16*, *int8*: what weights and activations are; *drafts*: with the model's own head for drafted tokens.
 - *passes*: eager, it ends; compiled, its texts are those of eager code too.
 - *other texts*: it ends, and its texts are others; *ends*: eager code has not run.
-- A number is an error below. A dash has not run.
+- *no mode*: the recipe refuses the mode itself. A number is an error below. A dash has not run.
 """
+_NO_MODE = re.compile(r"exe_mode=\S+ is not supported")
 Way = tuple[str, str, int, str]  # model, kind, ranks, mode
 
 
@@ -90,6 +91,8 @@ def page(ends: dict[Way, Ended], tokens: int) -> str:
 def _cell(ends: dict[Way, Ended], way: Way, errors: dict[str, int]) -> str:
     if (end := ends.get(way)) is None:
         return "-"
+    if _NO_MODE.search(end.error):
+        return "no mode"
     if end.error:
         return str(errors.setdefault(_short(end.error), len(errors) + 1))
     if (eager := ends.get((*way[:3], "eager"))) is None:

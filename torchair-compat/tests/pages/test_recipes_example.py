@@ -24,6 +24,8 @@ model = settings["model_config"]
 sizes = json.load(open(os.path.join(model["model_path"], "config.json")))
 assert settings["parallel_config"]["world_size"] == int(os.environ["WORLD_SIZE"])
 here = os.path.dirname(__file__)
+if os.path.exists(os.path.join(here, "refuses")):
+    raise ValueError("exe_mode='ge_graph' is not supported; only 'eager' is allowed.")
 if os.path.exists(os.path.join(here, "fails")):
     raise ValueError("rank " + os.environ["LOCAL_RANK"] + " of " + here + " cannot")
 layer = torch.nn.Linear(64, 64)
@@ -112,8 +114,13 @@ def test_the_table_keeps_what_has_run(run, tmp_path) -> None:
         assert f"| `qwen3_8b` | bf16 | {ranks} | passes | other texts | 1 |" in said
     assert "| `qwen3_8b` | int8 | 1 | - | - | - |" in said
     assert "2 passes, 2 other texts, 2 errors" in said
+    assert results.read_text().count("\n") == 6
+    (place / "refuses").touch()
+    results.write_text("")
+    run("table", *given, "ge_graph")
+    assert "| `qwen3_8b` | bf16 | 1 | - | - | no mode |" in page.read_text()
     error = (
         "1. ValueError: rank 0 of FOLDER cannot (raised by executor/offline/infer.py)"
     )
     assert error in said
-    assert str(tmp_path) not in said and results.read_text().count("\n") == 6
+    assert str(tmp_path) not in said
