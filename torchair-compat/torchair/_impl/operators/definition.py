@@ -25,6 +25,7 @@ from .schema import reserved_arguments, schema_of, signature_of
 __all__ = [
     "COMPOSITIONS",
     "atb_operator",
+    "atb_overload",
     "called_by",
     "npu_attention",
     "npu_effect",
@@ -55,6 +56,23 @@ def atb_operator(function: _F) -> _F:
     torch_npu if its name begins with an underscore."""
     reserved = reserved_arguments(function)
     return _composition(function, schema_of(function), reserved, _ATB)
+
+
+def atb_overload(operator: str, overload: str) -> Callable[[_F], _F]:
+    """Defines another overload of an operator of torch.ops.atb, by a function of any
+    name."""
+
+    def define(function: _F) -> _F:
+        function.__name__ = operator
+        _ATB.define(f"{operator}.{overload}{schema_of(function)}")
+        defined = getattr(getattr(torch.ops.atb, operator), overload)
+        checked = naming(function, defined._schema)
+        COMPOSITIONS[defined] = checked
+        recorded = recorded_as_one(defined, remembering(checked, defined._schema))
+        _ATB.impl(f"{operator}.{overload}", recorded, "CompositeImplicitAutograd")
+        return function
+
+    return define
 
 
 def npu_operator_of(schema: str) -> Callable[[_F], _F]:

@@ -21,8 +21,10 @@ from .attention.fusion_v2 import npu_fusion_attention_v2
 from .attention.quant_fusion import npu_quant_fusion_attention
 from .attention.update import npu_attention_update, npu_ring_attention_update
 from .boost import (
+    alibi,  # noqa: F401
     attention,  # noqa: F401
     caches,  # noqa: F401
+    latent,  # noqa: F401
     pages,  # noqa: F401
     products,  # noqa: F401
     quantise,  # noqa: F401

@@ -31,11 +31,13 @@ class TestCase(_TestCase):
         """AssertionError: numbers, tensors, or collections of them differ by more than
         `prec`, 1e-5 by default. Dtypes may differ unless `exact_dtype`. A text in the place
         of `prec` is the message. `more` is what PyTorch's assertEqual takes."""
+        near = _PRECISION
         if isinstance(prec, str):
-            prec, message = None, prec
+            message = prec
+        elif prec is not None:
+            near = prec
         if message:
             more.setdefault("msg", message)
-        near = _PRECISION if prec is None else prec
         more = {"atol": near, "rtol": 0, "exact_dtype": exact_dtype, **more}
         super().assertEqual(_wide(x), _wide(y), **more)
 

@@ -221,14 +221,19 @@ def _npu_flash_attention(
     RuntimeError, ValueError: another shape, dtype or length.
     """
     name = "_npu_flash_attention"
-    (q, k, v), options = _packed(
-        name, (query, key, value), seq_len, num_heads, num_kv_heads, scale_value
+    (q, k, v), options = packed(
+        name,
+        (query, key, value),
+        ends(name, "seq_len", seq_len),
+        num_heads,
+        num_kv_heads,
+        scale_value,
     )
     table = _mask_matrix(name, mask)
-    ends = seq_len.to(torch.int64).cumsum(0)
+    stops = seq_len.to(torch.int64).cumsum(0)
     numbers = torch.arange(query.shape[0], device=query.device)
-    sequence = group_of_rows(ends, query.shape[0])
-    starts = torch.cat([ends.new_zeros(1), ends])[sequence.clamp(max=ends.shape[0])]
+    sequence = group_of_rows(stops, query.shape[0])
+    starts = torch.cat([stops.new_zeros(1), stops])[sequence.clamp(max=stops.shape[0])]
     place = (numbers - starts).clamp(0, max(table.shape[0] - 1, 0))
     _check_covered(name, table, seq_len)
     options["pse_shift"] = table[place][:, place.clamp(max=table.shape[1] - 1)][
@@ -256,9 +261,14 @@ def _npu_flash_attention_v3(
     name = "_npu_flash_attention_v3"
     known = mask_type in (None, _PACKED_TRIANGLE)
     check(known, name, f"mask_type must be {_PACKED_TRIANGLE}, got {mask_type}")
-    _check_triangle(name, mask)
-    (q, k, v), options = _packed(
-        name, (query, key, value), seq_len, num_heads, num_kv_heads, scale_value
+    check_triangle(name, mask)
+    (q, k, v), options = packed(
+        name,
+        (query, key, value),
+        ends(name, "seq_len", seq_len),
+        num_heads,
+        num_kv_heads,
+        scale_value,
     )
     options["sparse_mode"] = _CAUSAL
     _write(name, out, attend(q, k, v, options, name)[0])
@@ -278,8 +288,13 @@ def _npu_flash_attention_unpad(
     """_npu_flash_attention without a mask: each token reads all keys of its sequence.
     RuntimeError, ValueError: as there."""
     name = "_npu_flash_attention_unpad"
-    (q, k, v), options = _packed(
-        name, (query, key, value), seq_len, num_heads, num_kv_heads, scale_value
+    (q, k, v), options = packed(
+        name,
+        (query, key, value),
+        ends(name, "seq_len", seq_len),
+        num_heads,
+        num_kv_heads,
+        scale_value,
     )
     _write(name, out, attend(q, k, v, options, name)[0])
 
@@ -302,8 +317,13 @@ def _npu_flash_attention_unpad_v2(
     name = "_npu_flash_attention_unpad_v2"
     known = kernel_type in (None, 0, 2)
     check(known, name, f"kernel_type must be 0 or 2, got {kernel_type}")
-    (q, k, v), options = _packed(
-        name, (query, key, value), seq_len, num_heads, num_kv_heads, scale_value
+    (q, k, v), options = packed(
+        name,
+        (query, key, value),
+        ends(name, "seq_len", seq_len),
+        num_heads,
+        num_kv_heads,
+        scale_value,
     )
     _write(name, out, attend(q, k, v, options, name)[0])
 
@@ -382,22 +402,23 @@ def _causal_pages(
     out: Tensor,
 ) -> None:
     """The causal attention of packed tokens to pages, into `out`."""
-    _check_triangle(name, mask)
+    check_triangle(name, mask)
     given = block_table, context_lens, seq_len
     pages, options = _packed_pages(name, caches, numbers, *given)
     options["sparse_mode"] = _CAUSAL
     _write(name, out, attend(query, *pages, options, name)[0])
 
 
-def _packed(
+def packed(
     name: str,
     operands: tuple[Tensor, Tensor, Tensor],
-    seq_len: Tensor,
+    sums: list[int] | Tensor,
     heads: int,
     kv_heads: int,
     scale: float,
 ) -> tuple[tuple[Tensor, Tensor, Tensor], dict[str, Any]]:
-    """The operands (t, heads, d) and the options of attention of packed sequences."""
+    """The operands (t, heads, d) and the options of attention of packed sequences, whose
+    lengths have these `sums`."""
     found = []
     for what, tensor, count in zip(
         ("query", "key", "value"), operands, (heads, kv_heads, kv_heads)
@@ -411,7 +432,7 @@ def _packed(
         check(right, name, f"{text}, got {tuple(tensor.shape)}")
         found.append(tensor.unflatten(1, (count, -1)) if joined else tensor)
     options = _options(heads, kv_heads, scale) | _rows("TND")
-    options["actual_seq_lengths"] = ends(name, "seq_len", seq_len)
+    options["actual_seq_lengths"] = sums
     return (found[0], found[1], found[2]), options
 
 
@@ -436,7 +457,7 @@ def _check_covered(name: str, mask: Tensor, seq_len: Tensor) -> None:
     check(most <= size, name, f"mask of {size} places does not cover seq_len {most}")
 
 
-def _check_triangle(name: str, mask: Tensor) -> None:
+def check_triangle(name: str, mask: Tensor) -> None:
     """RuntimeError: a triangle that is no square, or no square in blocks of 16."""
     shape = tuple(mask.shape)
     if len(shape) == 4 and shape[3] == _BLOCK:
