@@ -118,21 +118,25 @@ def test_values(layouts, dtype, sparse_mode, size, with_sinks) -> None:
 
 
 @pytest.mark.parametrize("apart", [False, True])
-@pytest.mark.parametrize("kind", [torch.int8, torch.float8_e4m3fn])
+@pytest.mark.parametrize("kind", [torch.int8, torch.float8_e4m3fn, torch.uint8])
 @pytest.mark.parametrize("dtype", [F16, BF16])
 @pytest.mark.parametrize("layouts", LAYOUTS)
 def test_quantised_values(layouts, dtype, kind, apart) -> None:
-    """Keys as bytes: elements, rotary elements, scales of tiles."""
+    """Keys as bytes: elements, rotary elements, scales of tiles. uint8 are hifloat8."""
     tile = 8
+    number = torch_npu.hifloat8 if kind == torch.uint8 else None
     laid = Laid(layouts, QUERIES, KEYS)
     queries = [torch.randn(n, HEADS, WIDTH + ROPE).to(dtype) for n in QUERIES]
 
     def packed(count):
-        elements = torch.randint(-100, 100, (count, 1, WIDTH)).float().to(kind)
+        elements = torch.randint(-100, 100, (count, 1, WIDTH)).float()
+        small = torch_npu.HiFloat8Tensor.to_hifloat8(elements)
+        elements = elements.to(kind) if number is None else small._data
         rotary = torch.randn(count, 1, ROPE).to(dtype)
         scales = torch.rand(count, 1, WIDTH // tile) / 50
         whole = [t.view(torch.int8) for t in (elements, rotary, scales)]
-        wide = elements.float().unflatten(-1, (-1, tile)) * scales.unsqueeze(-1)
+        wide = elements.float() if number is None else small.float()
+        wide = wide.unflatten(-1, (-1, tile)) * scales.unsqueeze(-1)
         return torch.cat(whole, -1), torch.cat([wide.flatten(-2), rotary.float()], -1)
 
     keys, wide = zip(*(packed(n) for n in KEYS))
@@ -156,6 +160,8 @@ def test_quantised_values(layouts, dtype, kind, apart) -> None:
             tile_size=tile,
             rope_head_dim=ROPE,
             attention_mode=2,
+            key_dtype=number,
+            value_dtype=number,
             **options,
         )
 
@@ -167,7 +173,7 @@ def test_quantised_values(layouts, dtype, kind, apart) -> None:
     )
     near = {"atol": 4e-2, "rtol": 2e-2}
     found = function(*given)
-    if dtype == BF16 and kind == torch.int8:
+    if dtype == BF16 and kind != torch.float8_e4m3fn:
         both(function, *given, **near)
     for row, (out, _, _) in zip(laid.rows(found), wanted):
         torch.testing.assert_close(row.double(), out, **near)

@@ -209,6 +209,27 @@ def test_weights_of_integers(kind, group, packed) -> None:
     torch.testing.assert_close(found.double(), exact, rtol=rtol, atol=1e-3)
 
 
+@pytest.mark.parametrize("name", ["hifloat8", "float8_e4m3fn", "float8_e5m2"])
+def test_weights_of_eight_bits_that_are_floats(name) -> None:
+    x, scale = torch.randn(5, 8).half(), torch.rand(6)
+    values = torch.randn(8, 6)
+    number = torch_npu.hifloat8 if name == "hifloat8" else None
+    weight = torch_npu.npu_dtype_cast(values, number or getattr(torch, name))
+    tensor = torch_npu.HiFloat8Tensor
+    exact = tensor(data=weight).float() if number else weight.float()
+
+    def product(x, weight, scale):
+        return torch_npu.npu_weight_quant_batchmatmul(
+            x, weight, scale, weight_dtype=number
+        )
+
+    found = run(product, x, weight, scale)
+    wanted = x.double() @ (exact.double() * scale.double())
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-3, atol=1e-3)
+    with pytest.raises(RuntimeError, match="weight of hifloat8 must be torch.uint8"):
+        torch_npu.npu_weight_quant_batchmatmul(x, values, scale, weight_dtype=290)
+
+
 def test_a_product_that_is_quantised() -> None:
     x, weight = torch.randn(5, 8), torch.randint(-128, 128, (8, 6), dtype=torch.int8)
     scale, outer = torch.rand(1) / 128, torch.tensor([20.0])

@@ -10,12 +10,6 @@ import torch_npu
 
 X = torch.ones(2, 4)
 RESERVED = {
-    "npu_weight_quant_batchmatmul: weight_dtype must be None, got 290": (
-        lambda value: torch_npu.npu_weight_quant_batchmatmul(
-            X, X.t().to(torch.int8), torch.ones(2), weight_dtype=value
-        ),
-        (None, 290),
-    ),
     "npu_quant_scatter: round_mode must be 'rint', got 'round'": (
         lambda value: torch_npu.npu_quant_scatter(
             torch.zeros(1, 4, 4, dtype=torch.int8),

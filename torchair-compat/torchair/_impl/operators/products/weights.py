@@ -7,10 +7,12 @@ from torch import Tensor
 
 from ..checks import check, check_shape
 from ..definition import npu_operator
+from ..element_types import given_type
 from ..quantisation.integers import pack_int4, to_int8, unpack_int4
-from ..schema import Reserved
+from .small_products import is_small
 
 _NIBBLES = 8
+_SMALL = ("hifloat8", "float8_e4m3fn", "float8_e5m2")
 
 
 @npu_operator
@@ -43,12 +45,13 @@ def npu_weight_quant_batchmatmul(
     bias: Tensor | None = None,
     antiquant_group_size: int = 0,
     inner_precise: int = 0,
-    weight_dtype: Reserved[int | None] = None,
+    weight_dtype: int | None = None,
 ) -> Tensor:
     """x @ w + bias with w = (weight + offset) * scale, computed in f32.
 
     x       (m, k) float
-    weight  (k, n): int8, or int32 with eight int4 each
+    weight  (k, n): int8, or int32 with eight int4 each; float8_e4m3fn, float8_e5m2, or
+            with `weight_dtype` bytes of hifloat8
     antiquant_scale, antiquant_offset  one element, one for each column, or one for each
             `antiquant_group_size` rows of a column
 
@@ -62,11 +65,15 @@ def npu_weight_quant_batchmatmul(
         f"x must be floating, got {x.dtype}",
     )
     check(x.dim() == 2 and weight.dim() == 2, name, "x and weight must be matrices")
-    check(
-        weight.dtype in (torch.int8, torch.int32),
-        name,
-        f"weight must be int8, or int32 of int4, got {weight.dtype}",
-    )
+    if is_small(weight, weight_dtype):
+        element = given_type(weight, weight_dtype, name, "weight", _SMALL)
+        weight = element.load(weight)
+    else:
+        check(
+            weight.dtype in (torch.int8, torch.int32),
+            name,
+            f"weight must be int8, or int32 of int4, got {weight.dtype}",
+        )
     if weight.dtype == torch.int32:
         # A transposed view of a packed matrix is packed along k.
         packed_rows = weight.shape[0] * _NIBBLES == x.shape[-1]

@@ -14,7 +14,9 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from ..checks import FLOATS, check, check_dtype, check_shape, reads_values
 from ..definition import npu_operator
+from ..element_types import given_type
 from ..quantisation.bytes import from_bytes
+from ..quantisation.small_floats import HIFLOAT8
 from ..schema import Reserved
 from .sequences import FOREVER, Sequences, check_masks
 
@@ -143,11 +145,12 @@ def npu_kv_quant_sparse_flash_attention(
     quant_scale_repo_mode: int = 1,
     tile_size: int = 128,
     rope_head_dim: int = 64,
-    key_dtype: Reserved[int | None] = None,
-    value_dtype: Reserved[int | None] = None,
+    key_dtype: int | None = None,
+    value_dtype: int | None = None,
     sinks: Tensor | None = None,
 ) -> Tensor:
-    """npu_sparse_flash_attention of keys of int8 or float8_e4m3fn.
+    """npu_sparse_flash_attention of keys of int8, float8_e4m3fn, or with key_dtype and
+    value_dtype bytes of hifloat8.
 
     query       (..., n, d + rope_head_dim): the rotary elements come last
     key, value  (..., 1, w) bytes: d quantised elements, then the rotary elements in
@@ -167,10 +170,16 @@ def npu_kv_quant_sparse_flash_attention(
     ):
         check(mode == known, name, f"{what} must be {known}, got {mode}")
     check_dtype(query, name, "query", (torch.float16, torch.bfloat16))
-    check_dtype(key, name, "key", (torch.int8, torch.float8_e4m3fn))
+    same = key_dtype == value_dtype
+    check(same, name, f"key_dtype {key_dtype} and value_dtype {value_dtype} differ")
+    hifloat8 = key_dtype is not None
+    if hifloat8:
+        given_type(key, key_dtype, name, "key", ("hifloat8",))
+    else:
+        check_dtype(key, name, "key", (torch.int8, torch.float8_e4m3fn))
     check_dtype(value, name, "value", (key.dtype,))
     check_shape(value, name, "value", tuple(key.shape))
-    tiles = _Tiles.of(name, query, key, tile_size, rope_head_dim)
+    tiles = _Tiles.of(name, query, key, tile_size, rope_head_dim, hifloat8)
     sequences = Sequences.of(
         name,
         query,
@@ -203,9 +212,12 @@ class _Tiles(NamedTuple):
     width: int  # quantised elements
     rope: int  # rotary elements, of two bytes each
     size: int  # elements of a scale
+    hifloat8: bool  # whether elements are hifloat8, else what their dtype says
 
     @staticmethod
-    def of(name: str, query: Tensor, key: Tensor, size: int, rope: int) -> _Tiles:
+    def of(
+        name: str, query: Tensor, key: Tensor, size: int, rope: int, hifloat8: bool
+    ) -> _Tiles:
         width = query.shape[-1] - rope
         fits = rope >= 0 and width > 0
         text = f"rope_head_dim {rope} is no part of heads of {query.shape[-1]}"
@@ -216,12 +228,14 @@ class _Tiles(NamedTuple):
         wanted, found = width + 2 * rope + width // size * 4, key.shape[-1]
         text = f"key must have {wanted} bytes for rope_head_dim {rope} and tile_size"
         check(found == wanted, name, f"{text} {size}, got {found}")
-        return _Tiles(width, rope, size)
+        return _Tiles(width, rope, size, hifloat8)
 
     def restored(self, rows: Tensor) -> Tensor:
         """The quantised elements times their scales, in f32."""
         scales = self._viewed(rows, self.width + 2 * self.rope, torch.float32)
-        tiles = rows[..., : self.width].to(torch.float32).unflatten(-1, (-1, self.size))
+        bits = rows[..., : self.width]
+        wide = HIFLOAT8.decode(bits.view(torch.uint8)) if self.hifloat8 else bits
+        tiles = wide.to(torch.float32).unflatten(-1, (-1, self.size))
         return (tiles * scales.unsqueeze(-1)).flatten(-2)
 
     def rotary(self, rows: Tensor, kind: torch.dtype) -> Tensor:
