@@ -76,10 +76,22 @@ def test_how_tests_end(tmp_path) -> None:
         ("NotImplementedError: sgmv_shrink is not on this host", "hardware"),
         ("TimeoutError: it takes more than 60 s", "slow"),
         ('NotImplementedError: "normal_kernel_cpu" not implemented', "their own"),
+        ("AttributeError: torch_npu has no attribute 'float4_e1m2'", "their own"),
+        ("AttributeError: torch_npu has no attribute 'float4_e2m1'", "wrong"),
+        ("IndexError: index 16 is out of bounds for dimension 0 with size 16", "wrong"),
     ],
 )
 def test_kinds(reason, kind) -> None:
     assert kind_of(Outcome("file.py", "test", "failed", reason)) == kind
+
+
+def test_faults_of_one_file() -> None:
+    """The same error of another file may be ours."""
+    reason = "IndexError: index 16 is out of bounds for dimension 0 with size 16"
+    file = "test_npu_scatter_pa_cache.py"
+    assert kind_of(Outcome(file, "test", "failed", reason)) == "their own"
+    ended = Outcome("f.py", "test", "failed", "FileNotFoundError", "rebuild_storage_fd")
+    assert kind_of(ended) == "their own"
 
 
 def test_names_of_the_custom_section() -> None:

@@ -366,6 +366,12 @@ _OPERATORS = [
         " npu_moe_distribute_combine_setup npu_moe_distribute_combine_teardown",
     ),
     *_refused(
+        "torch_npu._afd",
+        "it makes memory that NPUs of other ranks share; call"
+        " npu_moe_distribute_dispatch_v2 and npu_moe_distribute_combine_v2",
+        "create_schedule_context_holder",
+    ),
+    *_refused(
         "torch_npu",
         "weights are hidden by an NPU's firmware",
         "obfuscation_initialize obfuscation_calculate obfuscation_finalize",
