@@ -101,7 +101,8 @@ def test_gate_of_blocks(name, transposed, result, kind) -> None:
     arguments = operands.x, operands.weight, operands.scale, operands.x_scale, groups
     wanted = gated(operands.products)
     for values, pairs in both(function, *arguments):
-        check_blocks(values, pairs, wanted, result)
+        assert pairs.dtype == torch.float8_e8m0fnu
+        check_blocks(values, pairs.view(torch.uint8), wanted, result)
 
 
 # How far an element is from its number at most, as a part of the block's largest.
@@ -160,6 +161,33 @@ def test_gate_of_rows(name, dequant) -> None:
         allowed = (part + coarse) * wanted.abs() + (1e-4 + coarse) * top.unsqueeze(-1)
         assert ((near - wanted).abs() <= allowed).all()
         assert not near[sum(SIZES) :].any()
+
+
+def test_two_products_in_a_graph() -> None:
+    """The scales of the first are those of the second, which reads them where they are."""
+    first, second = Operands("float8_e4m3fn"), Operands("float8_e5m2")
+    sizes = torch.tensor(SIZES)
+    # The second takes rows of N / 2 elements.
+    weight, scale = (
+        second.weight[:, : N // 2].contiguous(),
+        second.scale[:, :1].contiguous(),
+    )
+
+    def layer(x, weight, scale, x_scale, other, other_scale, sizes):
+        rows, scales = torch_npu.npu_grouped_matmul_swiglu_quant_v2(
+            x, [weight], [scale], x_scale, sizes, dequant_mode=2, quant_mode=2,
+            quant_dtype=24, group_list_type=1,
+        )  # fmt: skip
+        return torch_npu.npu_grouped_matmul(
+            [rows], [other], scale=[other_scale], per_token_scale=[scales],
+            group_list=sizes, group_list_type=1, group_type=0, split_item=3,
+            output_dtype=torch.float32,
+        )[0]  # fmt: skip
+
+    arguments = first.x, first.weight, first.scale, first.x_scale, weight, scale, sizes
+    eager, graph = both(layer, *arguments)
+    torch.testing.assert_close(graph, eager, atol=1e-2, rtol=1e-2)
+    assert eager[: sum(SIZES)].abs().sum() > 0
 
 
 def test_a_weight_for_each_group() -> None:

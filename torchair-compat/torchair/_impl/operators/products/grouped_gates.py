@@ -78,8 +78,8 @@ def npu_grouped_matmul_swiglu_quant_v2(
                   float8_e5m2 or hifloat8. 2: as npu_dynamic_mx_quant does
     tuning_config  has no effect on this host
 
-    Returns (m, n / 2) and f32 (m,), or for `quant_mode` 2 bytes (m, n / 128, 2); zeros for
-    rows of no group. RuntimeError: another shape, dtype or mode.
+    Returns (m, n / 2) and f32 (m,), or for `quant_mode` 2 float8_e8m0fnu (m, n / 128, 2);
+    zeros for rows of no group. RuntimeError: another shape, dtype or mode.
     """
     name = "npu_grouped_matmul_swiglu_quant_v2"
     check(bias is None, name, "bias must be None")
@@ -121,7 +121,8 @@ def npu_grouped_matmul_swiglu_quant_v2(
     gated, inside = _gated(name, made.to(kind), ends, smooth_scale)
     if quant_mode == _BLOCKS:
         blocks = mx_blocks(name, quant_dtype or 1, "rint", argument="quant_dtype")
-        return blocks.quantise(gated)
+        values, scales = blocks.quantise(gated)
+        return values, scales.view(torch.float8_e8m0fnu)
     return _by_rows(name, gated, inside, quant_dtype or 1)
 
 
