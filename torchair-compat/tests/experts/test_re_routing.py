@@ -40,8 +40,30 @@ def test_order(counts, dtype, kind) -> None:
 
 
 @pytest.mark.parametrize(
+    ("dtype", "number"),
+    [(torch.float8_e4m3fn, None), (torch.float8_e5m2, None), (None, 290), (None, 296)],
+)
+def test_order_of_small_floats(dtype, number) -> None:
+    """Rows have the order that their bytes have as int8."""
+    table = torch.tensor([[2, 1, 3], [1, 2, 1]])
+    bits = torch.randint(0, 120, (10, 6), dtype=torch.uint8)
+    tokens = bits if dtype is None else bits.view(dtype)
+
+    def function(tokens, table):
+        rows = torch_npu.npu_moe_re_routing(tokens, table, tokens_dtype=number)[0]
+        assert rows.dtype == tokens.dtype
+        return rows.view(torch.uint8)
+
+    found = both(function, tokens, table)
+    wanted = torch_npu.npu_moe_re_routing(bits.to(torch.int8), table)[0]
+    assert torch.equal(found, wanted.to(torch.uint8))
+
+
+@pytest.mark.parametrize(
     ("change", "text"),
     [
+        ({"tokens_dtype": 290}, "tokens of hifloat8 must be torch.uint8"),
+        ({"tokens_dtype": 1}, "tokens_dtype must be float8_e4m3fn"),
         ({"expert_token_num_type": 0}, "expert_token_num_type must be 1, got 0"),
         ({"idx_type": 1}, "idx_type must be 0, got 1"),
         ({"tokens": torch.ones(3)}, "tokens must have 2 dimensions, got 1"),

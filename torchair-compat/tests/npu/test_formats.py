@@ -193,3 +193,9 @@ def test_copies_have_blocks_of_their_own() -> None:
     other = copy.deepcopy(weight)
     other[0] = 5
     assert torch.equal(from_blocks(other._npu_blocks, 8, 8), other)
+
+
+def test_a_view_has_the_format_of_its_tensor() -> None:
+    weight = in_blocks(matrix(64, 32))
+    assert torch_npu.get_npu_format(weight.t()) == 29
+    assert torch_npu.get_npu_format(matrix(64, 32).t()) == 2

@@ -109,11 +109,14 @@ def empty_with_format(
 
 @npu_function
 def get_npu_format(tensor: Tensor) -> Format:
-    """The number of the tensor's format. Without one it is NCHW for four dimensions in
-    row-major order, else ND."""
-    number = getattr(tensor, "_npu_format", None)
-    if number is not None:
-        return Format(number)
+    """The number of the tensor's format, or of the tensor's that it is a view of. Without
+    one it is NCHW for four dimensions in row-major order, else ND."""
+    origin: Tensor | None = tensor
+    while origin is not None:
+        number = getattr(origin, "_npu_format", None)
+        if number is not None:
+            return Format(number)
+        origin = origin._base
     plain = tensor.dim() == 4 and tensor.is_contiguous()
     return Format.NCHW if plain else Format.ND
 

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from ..checks import FLOATS, INTEGERS, check, check_dtype, check_shape, reads_values
 from ..definition import npu_operator
+from ..element_types import given_type
+from ..products.small_products import SMALL_TYPES, is_small
 from ..quantisation.rows import group_of_rows
-from ..schema import Reserved
 
 
 @npu_operator
@@ -21,12 +22,13 @@ def npu_moe_re_routing(
     per_token_scales: Tensor | None = None,
     expert_token_num_type: int = 1,
     idx_type: int = 0,
-    tokens_dtype: Reserved[int | None] = None,
+    tokens_dtype: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Orders rows, which come rank by rank and within a rank expert by expert, by expert
     and within an expert by rank.
 
-    tokens            (a, h): floats or int8
+    tokens            (a, h): floats or int8; float8_e4m3fn, float8_e5m2, or with
+                      `tokens_dtype` bytes of hifloat8 or float4
     expert_token_num_per_rank  (ranks, experts) int32 or int64: the rows of each; a is
                       their sum
     per_token_scales  (a,) f32, which are ordered as the rows
@@ -41,7 +43,11 @@ def npu_moe_re_routing(
         ("idx_type", idx_type, 0),
     ):
         check(value == known, name, f"{what} must be {known}, got {value}")
-    check_dtype(tokens, name, "tokens", (*FLOATS, torch.int8))
+    small = is_small(tokens, tokens_dtype)
+    if small:
+        given_type(tokens, tokens_dtype, name, "tokens", SMALL_TYPES)
+    else:
+        check_dtype(tokens, name, "tokens", (*FLOATS, torch.int8))
     check(tokens.dim() == 2, name, f"tokens must have 2 dimensions, got {tokens.dim()}")
     check_dtype(counts, name, "expert_token_num_per_rank", INTEGERS)
     text = "expert_token_num_per_rank must have 2 dimensions"
@@ -54,11 +60,14 @@ def npu_moe_re_routing(
         text = f"expert_token_num_per_rank counts {total} rows, tokens has {rows}"
         check(total == rows, name, text)
     places = _rows_by_expert(counts, rows)
-    scales = tokens.new_empty(0, dtype=torch.float32)
+    scales = torch.empty(0, dtype=torch.float32, device=tokens.device)
     if per_token_scales is not None:
         scales = per_token_scales[places]
     sizes = counts.sum(0, dtype=counts.dtype)
-    return tokens[places], scales, places.to(torch.int32), sizes
+    # PyTorch orders no rows of floats of eight bits.
+    moved = tokens.view(torch.uint8) if small else tokens
+    ordered = moved[places].view(tokens.dtype)
+    return ordered, scales, places.to(torch.int32), sizes
 
 
 def _rows_by_expert(counts: Tensor, rows: int) -> Tensor:
