@@ -45,8 +45,8 @@ of the tests want the packages ml_dtypes, en_dtypes and einops.
 - *training*: the operator computes gradients or updates, which this package refuses.
 - *hardware*: the test reads what only an NPU has, or needs more ranks than the host has processors.
 - *their own*: the test cannot pass: its names, files or packages are missing, its operands or those of its
-  reference don't fit, it fills tensors of dtypes that PyTorch has no random numbers of, or a process of it ends
-  before another has read its tensors.
+  reference don't fit, it fills tensors of dtypes that PyTorch has no random numbers of, or a process of it
+  ends before another has read its tensors.
 - *skipped*: by the test itself.
 """
 KINDS = (
