@@ -16,7 +16,7 @@ namespace {
 constexpr int format = 3;
 constexpr std::string_view sealMark = "xxh128 ";
 
-Status refuse(const std::string &why) {
+Status refuseIndex(const std::string &why) {
   return Status(StatusCode::BadPackage, "the index is refused: " + why);
 }
 
@@ -48,27 +48,27 @@ std::string writeIndex(const Index &index) {
 Expected<Index> readIndex(std::string_view bytes) {
   size_t sealAt = bytes.rfind(sealMark);
   if (sealAt == std::string_view::npos)
-    return refuse("it is truncated or has another format");
+    return refuseIndex("it is truncated or has another format");
   std::string_view body = bytes.substr(0, sealAt);
   if (bytes.substr(sealAt) != sealOf(body))
-    return refuse("it was changed");
+    return refuseIndex("it was changed");
   json root = json::parse(body, nullptr, false);
   if (!root.is_object() || root.value("anabranch_cache", json()) != format)
-    return refuse("it has another format");
+    return refuseIndex("it has another format");
   const json files = root.value("files", json());
   const json text = root.value("text", json());
   if (!files.is_array() || !text.is_string())
-    return refuse("a field is missing");
+    return refuseIndex("a field is missing");
   Index index;
   index.text = text.get<std::string>();
   for (const json &row : files) {
     if (!row.is_object() || !row.value("name", json()).is_string() ||
         !row.value("bytes", json()).is_number_unsigned() ||
         !row.value("hash", json()).is_string())
-      return refuse("a row of a file is not one");
+      return refuseIndex("a row of a file is not one");
     index.files.push_back({row["name"], row["bytes"], row["hash"]});
     if (!isPlain(index.files.back().name))
-      return refuse("a file lies elsewhere");
+      return refuseIndex("a file lies elsewhere");
   }
   return index;
 }

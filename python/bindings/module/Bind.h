@@ -15,6 +15,8 @@
 #ifndef ANABRANCH_BINDINGS_BIND_H
 #define ANABRANCH_BINDINGS_BIND_H
 
+#include "anabranch/Status.h"
+
 #include <nanobind/nanobind.h>
 
 namespace anabranch::python {
@@ -25,6 +27,9 @@ void bindCache(nanobind::module_ &module);
 void bindCombine(nanobind::module_ &module);
 void bindReplay(nanobind::module_ &module);
 void bindFrozen(nanobind::module_ &module);
+
+/// Throws the Python error of a failed status (Errors.h). Needs the GIL.
+void check(const Status &status);
 
 } // namespace anabranch::python
 

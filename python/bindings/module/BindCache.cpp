@@ -21,14 +21,6 @@ namespace {
 using Source = std::pair<std::string, std::string>;
 using Blob = std::pair<std::string, nb::bytes>;
 
-/// OSError: the file system did not let us. RuntimeError: the entry is bad.
-void check(const Status &status) {
-  if (status.ok())
-    return;
-  setError(status);
-  throw nb::python_error();
-}
-
 template <typename T> T checked(Expected<T> result) {
   check(result.status());
   return std::move(*result);

@@ -31,13 +31,6 @@ namespace {
 
 using View = std::tuple<int32_t, std::string, std::vector<int64_t>>;
 
-void check(const Status &status) {
-  if (status.ok())
-    return;
-  setError(status);
-  throw nb::python_error();
-}
-
 std::string inspect(const std::string &path) {
   Expected<std::string> text = inspectPackage(path);
   check(text.status());

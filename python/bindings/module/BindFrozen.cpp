@@ -11,7 +11,7 @@ using namespace anabranch::python;
 
 namespace {
 
-void make(FrozenWeights *self, const std::vector<nb::object> &tensors) {
+void makeFrozen(FrozenWeights *self, const std::vector<nb::object> &tensors) {
   FrozenWeights made;
   for (const nb::object &tensor : tensors)
     made.add(tensor.ptr());
@@ -37,7 +37,7 @@ void anabranch::python::bindFrozen(nb::module_ &module) {
   static PyType_Slot slots[] = {
       {Py_tp_call, reinterpret_cast<void *>(callWeights)}, {0, nullptr}};
   nb::class_<FrozenWeights>(module, "FrozenWeights", nb::type_slots(slots))
-      .def("__init__", &make, nb::arg("tensors"))
+      .def("__init__", &makeFrozen, nb::arg("tensors"))
       .def("unchanged", &FrozenWeights::unchanged)
       .def("changed", &FrozenWeights::changed)
       .def("same_layout", &FrozenWeights::sameLayout)

@@ -127,10 +127,11 @@ private:
   std::vector<Within> kinds;
 };
 
-void make(GraphCall *self, nb::object inner, nb::object stale,
-          uint32_t arguments, const std::vector<ContainerRow> &containers,
-          const std::vector<ValueRow> &values,
-          const std::vector<ConstantRow> &constants) {
+void makeGraphCall(GraphCall *self, nb::object inner, nb::object stale,
+                   uint32_t arguments,
+                   const std::vector<ContainerRow> &containers,
+                   const std::vector<ValueRow> &values,
+                   const std::vector<ConstantRow> &constants) {
   if (values.size() > arguments)
     throw nb::value_error("more values than arguments");
   GraphCall made;
@@ -201,7 +202,7 @@ void anabranch::python::bindReplay(nb::module_ &module) {
       {Py_tp_clear, reinterpret_cast<void *>(clear)},
       {0, nullptr}};
   nb::class_<GraphCall>(module, "GraphCall", nb::type_slots(slots))
-      .def("__init__", &make, nb::arg("inner"), nb::arg("stale"),
+      .def("__init__", &makeGraphCall, nb::arg("inner"), nb::arg("stale"),
            nb::arg("arguments"), nb::arg("containers"), nb::arg("values"),
            nb::arg("constants"));
   module.def(

@@ -5,6 +5,7 @@
 #include "calls/TorchTeam.h"
 #include "calls/TorchThreads.h"
 #include "module/Bind.h"
+#include "support/Errors.h"
 #include "tensors/NewTensor.h"
 #include "tensors/TensorState.h"
 #include "tensors/Torch.h"
@@ -23,6 +24,13 @@ void useTorch() {
 }
 
 } // namespace
+
+void anabranch::python::check(const Status &status) {
+  if (status.ok())
+    return;
+  setError(status);
+  throw nanobind::python_error();
+}
 
 NB_MODULE(_C, module) {
   // Dynamo's caches keep executables until the process ends: no leak of ours.

@@ -16,13 +16,13 @@ namespace {
 
 enum Word { First, Second };
 
-struct Row {
+struct ArmRow {
   const char *name; ///< LLVM's
   Word word;
   int bit; ///< as Linux documents it, in elf_hwcaps.rst of arm64
 };
 
-constexpr Row rows[] = {
+constexpr ArmRow armRows[] = {
     {"aes", First, 4}, // LLVM's name also means the carry-less product
     {"bf16", Second, 14},    {"complxnum", First, 14}, {"crc", First, 7},
     {"dotprod", First, 20},  {"fp-armv8", First, 0},   {"fp16fml", First, 23},
@@ -32,10 +32,10 @@ constexpr Row rows[] = {
     {"sve", First, 22},      {"sve2", Second, 1},
 };
 
-const Row *findRow(std::string_view feature) {
-  auto row = std::find_if(std::begin(rows), std::end(rows),
-                          [&](const Row &r) { return feature == r.name; });
-  return row == std::end(rows) ? nullptr : row;
+const ArmRow *findArmRow(std::string_view feature) {
+  auto row = std::find_if(std::begin(armRows), std::end(armRows),
+                          [&](const ArmRow &r) { return feature == r.name; });
+  return row == std::end(armRows) ? nullptr : row;
 }
 
 } // namespace
@@ -49,11 +49,11 @@ ArmCapabilities ArmCapabilities::host() {
 }
 
 bool ArmCapabilities::has(std::string_view feature) const {
-  const Row *row = findRow(feature);
+  const ArmRow *row = findArmRow(feature);
   return row && ((row->word == First ? first : second) >> row->bit & 1) != 0;
 }
 
-bool isArmFeature(std::string_view feature) { return findRow(feature); }
+bool isArmFeature(std::string_view feature) { return findArmRow(feature); }
 
 ArmIdentity ArmIdentity::read(const std::string &midr) {
   constexpr int implementerBit = 24, partBit = 4;

@@ -25,12 +25,12 @@ void append(std::string &line, unsigned long long number) {
 
 #if defined(__x86_64__)
 /// A CPUID leaf, and which of its registers are the same on every core.
-struct Leaf {
+struct StableLeaf {
   unsigned leaf, subleaf;
   bool eax, ebx, ecx, edx;
 };
 
-constexpr Leaf leaves[] = {
+constexpr StableLeaf stableLeaves[] = {
     {0, 0, false, true, true, true},  // vendor
     {1, 0, true, false, true, true},  // model; EBX holds the number of the core
     {7, 0, false, true, true, true},  // features
@@ -42,7 +42,7 @@ constexpr Leaf leaves[] = {
 };
 
 void appendCpu(std::string &line) {
-  for (const Leaf &leaf : leaves) {
+  for (const StableLeaf &leaf : stableLeaves) {
     unsigned a = 0, b = 0, c = 0, d = 0;
     if (!__get_cpuid_count(leaf.leaf, leaf.subleaf, &a, &b, &c, &d))
       continue;

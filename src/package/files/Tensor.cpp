@@ -45,7 +45,7 @@ struct Extent {
 /// Calls `visit` with the elements and the stride in bytes of each dimension
 /// that has several elements. False for an empty tensor.
 template <typename Visit>
-bool forDimensions(const TensorView &tensor, const Visit &visit) {
+bool forExtents(const TensorView &tensor, const Visit &visit) {
   auto dense = static_cast<int64_t>(itemSize(tensor.dtype));
   int64_t item = dense;
   for (int32_t d = tensor.rank; d-- > 0;) {
@@ -65,7 +65,7 @@ bool forDimensions(const TensorView &tensor, const Visit &visit) {
 Extent extentOf(const TensorView &tensor, int64_t period) {
   auto data = reinterpret_cast<intptr_t>(tensor.data);
   Extent extent{data, data + static_cast<intptr_t>(itemSize(tensor.dtype))};
-  bool any = forDimensions(tensor, [&](int64_t size, int64_t stride) {
+  bool any = forExtents(tensor, [&](int64_t size, int64_t stride) {
     if (period == 0 || stride % period != 0)
       (stride < 0 ? extent.first : extent.last) += (size - 1) * stride;
   });
@@ -74,7 +74,7 @@ Extent extentOf(const TensorView &tensor, int64_t period) {
 
 int64_t longestStride(const TensorView &tensor) {
   int64_t longest = 0;
-  forDimensions(tensor, [&](int64_t, int64_t stride) {
+  forExtents(tensor, [&](int64_t, int64_t stride) {
     longest = std::max(longest, stride < 0 ? -stride : stride);
   });
   return longest;

@@ -13,7 +13,7 @@
 namespace anabranch::package {
 namespace {
 
-constexpr const char *names[] = {"user", "group", "anyone"};
+constexpr const char *trustNames[] = {"user", "group", "anyone"};
 
 bool isOurGroup(gid_t group) {
   if (group == ::getegid())
@@ -38,7 +38,7 @@ const char *whyNot(const struct stat &info, Trust trust) {
 }
 
 Status refuse(const std::string &what, const std::string &why, Trust enough) {
-  std::string level = names[static_cast<int>(enough)];
+  std::string level = trustNames[static_cast<int>(enough)];
   return Status(StatusCode::BadPackage,
                 what + " is refused: " + why + "; trust=\"" + level +
                     "\" or ANABRANCH_TRUST=" + level + " accepts it");
@@ -52,7 +52,7 @@ Expected<Trust> trustNamed(const std::string &name) {
   if (wanted.empty())
     return Trust::User;
   for (Trust trust : {Trust::User, Trust::Group, Trust::Anyone})
-    if (wanted == names[static_cast<int>(trust)])
+    if (wanted == trustNames[static_cast<int>(trust)])
       return trust;
   return Status(StatusCode::InvalidArgument,
                 std::string(name.empty() ? "ANABRANCH_TRUST" : "trust") +

@@ -8,7 +8,6 @@
 #include "selection/Rows.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace anabranch::runtime {
 
@@ -20,10 +19,6 @@ Mask maskOf(const TensorView &tensor) {
   return Mask(tensor.data, tensor.dtype, elementsOf(tensor));
 }
 
-int64_t product(const int64_t *first, const int64_t *last) {
-  return std::accumulate(first, last, int64_t(1), std::multiplies<>());
-}
-
 /// A tensor around the dimensions that a mask chooses from:
 ///
 ///   [outer dimensions, those of the mask, inner dimensions]
@@ -31,10 +26,10 @@ struct Masked {
   TensorView self, mask;
   int32_t first = 0; ///< of the mask's dimensions
 
-  int64_t outer() const { return product(self.shape, self.shape + first); }
+  int64_t outer() const { return countOf(self.shape, self.shape + first); }
   /// The bytes of one row: of the inner dimensions.
   size_t rowBytes() const {
-    return static_cast<size_t>(product(self.shape + first + mask.rank,
+    return static_cast<size_t>(countOf(self.shape + first + mask.rank,
                                        self.shape + self.rank)) *
            itemSize(self.dtype);
   }

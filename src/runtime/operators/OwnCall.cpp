@@ -8,12 +8,18 @@
 #include "runtime/device/StridedCopy.h"
 
 #include <cstring>
+#include <functional>
 #include <new>
+#include <numeric>
 
 namespace anabranch::runtime {
 
 std::vector<int64_t> shapeOf(const TensorView &tensor) {
   return {tensor.shape, tensor.shape + tensor.rank};
+}
+
+int64_t countOf(const int64_t *first, const int64_t *last) {
+  return std::accumulate(first, last, int64_t(1), std::multiplies<>());
 }
 
 double realOf(const HostArgument &argument) {

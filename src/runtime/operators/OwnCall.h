@@ -64,6 +64,9 @@ private:
 
 std::vector<int64_t> shapeOf(const TensorView &tensor);
 
+/// The product of the sizes from `first` to before `last`.
+int64_t countOf(const int64_t *first, const int64_t *last);
+
 /// The float or integer of an argument; else zero.
 double realOf(const HostArgument &argument);
 

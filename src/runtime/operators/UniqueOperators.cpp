@@ -8,19 +8,12 @@
 #include "selection/Unique.h"
 #include "selection/UniqueRows.h"
 
-#include <functional>
-#include <numeric>
-
 namespace anabranch::runtime {
 
 namespace {
 
 using selection::RowShape;
 using selection::UniqueRows;
-
-int64_t product(const int64_t *first, const int64_t *last) {
-  return std::accumulate(first, last, int64_t(1), std::multiplies<>());
-}
 
 /// `self`; the call fails if its numbers have no order.
 TensorView orderedSelf(OwnCall &call) {
@@ -63,8 +56,8 @@ void runAlong(OwnCall &call, const TensorView &self, UniqueRows::Among among) {
   if (!call.ok())
     return;
   std::vector<int64_t> shape = shapeOf(self);
-  RowShape rows{product(self.shape, self.shape + dim), shape[dim],
-                product(self.shape + dim + 1, self.shape + self.rank)};
+  RowShape rows{countOf(self.shape, self.shape + dim), shape[dim],
+                countOf(self.shape + dim + 1, self.shape + self.rank)};
   if (rows.rows && elementsOf(self) == 0)
     return call.fail("has rows without elements");
   UniqueRows unique(self.data, self.dtype, rows, among);
