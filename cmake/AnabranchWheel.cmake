@@ -120,7 +120,8 @@ endfunction()
 function(anabranch_wheel_binding tag include)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/bindings/*.cpp)
   set(target binding_${tag})
-  add_library(${target} MODULE EXCLUDE_FROM_ALL ${sources} ${nanobind_ROOT}/../src/nb_combined.cpp)
+  anabranch_units(units ${CMAKE_SOURCE_DIR}/python/bindings ${sources})
+  add_library(${target} MODULE EXCLUDE_FROM_ALL ${units} ${nanobind_ROOT}/../src/nb_combined.cpp)
   target_include_directories(${target} SYSTEM PRIVATE ${include}
     ${nanobind_ROOT}/../include ${nanobind_ROOT}/../ext/robin_map/include)
   target_include_directories(${target} PRIVATE

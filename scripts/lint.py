@@ -64,14 +64,29 @@ def tidy_base() -> str:
     return fork[0] if fork and fork != head else "HEAD~1"
 
 
-def commands_without_precompiled(folder: Path) -> set[str]:
-    """Writes the build's compile commands as if there were no precompiled header, so
+def files_of(entry: dict[str, str]) -> list[dict[str, str]]:
+    """The compile commands of the files that a unit of the build includes."""
+    if "/generated/units/" not in entry["file"]:
+        return [entry]
+    names = re.findall(r'#include "(.+)"', Path(entry["file"]).read_text())
+    bases = (ROOT / "src", ROOT / "python" / "bindings")
+    files = [str(b / name) for name in names for b in bases if (b / name).exists()]
+    command = entry["command"]
+    return [
+        {**entry, "file": file, "command": command.replace(entry["file"], file)}
+        for file in files
+    ]
+
+
+def commands_of_files(folder: Path) -> set[str]:
+    """Writes the compile commands of single files without the precompiled header, so
     that an include which a file lacks is an error. Returns the files of the build."""
     built = json.loads((ROOT / "build" / "compile_commands.json").read_text())
-    for entry in built:
+    alone = [entry for unit in built for entry in files_of(unit)]
+    for entry in alone:
         entry["command"] = re.sub(r"-include-pch \S+", "", entry["command"])
-    (folder / "compile_commands.json").write_text(json.dumps(built))
-    return {os.path.relpath(entry["file"], ROOT) for entry in built}
+    (folder / "compile_commands.json").write_text(json.dumps(alone))
+    return {os.path.relpath(entry["file"], ROOT) for entry in alone}
 
 
 def changed_code(base: str) -> list[str]:
@@ -94,7 +109,7 @@ def clang_tidy(fix: bool) -> int:
     clean = ROOT / ".cache" / "clang-tidy"
     clean.mkdir(parents=True, exist_ok=True)
     # Examples are built apart, as a user builds them.
-    built = commands_without_precompiled(clean)
+    built = commands_of_files(clean)
     names = [n for n in sorted(changed & built) if (ROOT / n).exists()]
     if not fix:
         names = [n for n in names if not mark_of(n, clean).exists()]

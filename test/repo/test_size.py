@@ -1,14 +1,19 @@
-"""Prints the sizes of files and functions. Files and functions that are too long fail."""
+"""Prints the sizes of files and functions. Files and functions that are too long fail, and
+so do units of compilation of too many files."""
 
 import ast
+import json
 import re
 import statistics
+from collections import Counter
 from pathlib import Path
 
-from repository import ROOT, tracked
+from repository import ROOT, script, tracked
 
 FILE_LINES = 800
 FUNCTION_LINES = 120
+# An edit of one file compiles its unit again.
+UNIT_FILES = 12
 
 
 def cpp_functions(path: Path) -> list[tuple[str, int]]:
@@ -73,3 +78,19 @@ def test_cpp_sizes() -> None:
 
 def test_python_sizes() -> None:
     check("Python", tracked("*.py"), python_functions)
+
+
+def test_each_source_is_compiled_once() -> None:
+    files_of = script("lint").files_of
+    built = json.loads((ROOT / "build" / "compile_commands.json").read_text())
+    compiled = Counter(Path(one["file"]) for unit in built for one in files_of(unit))
+    sources = tracked("src/*.cpp", "python/bindings/*.cpp")
+    parts = [s for s in sources if not s.name.endswith(("Test.cpp", "Fuzz.cpp"))]
+    assert len(parts) > 300
+    assert {str(s): compiled[s] for s in parts if compiled[s] != 1} == {}
+
+
+def test_units_are_small() -> None:
+    units = [*(ROOT / "build" / "generated" / "units").rglob("*.cpp")]
+    assert units
+    assert [u for u in units if u.read_text().count("#include") > UNIT_FILES] == []
