@@ -23,6 +23,7 @@ int4-...-text    calibrated on another text: the first six chapters of Jane Aust
 ...-a8           layers of few bits round what they multiply to bytes, with a scale for
                  each row and group of columns (activations="int8")
 kv-int8          the floats of f32, over a cache of keys and values in bytes
+kv-fp8_e4m3, kv-fp8_e5m2  the same, over a cache of floats of eight bits
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from typing import Any
 
 import torch
 
-from anabranch.llm.kept_states import read, to_bytes
+from anabranch.llm.kept_states import KINDS, read, to_bytes
 from anabranch.llm.quantized_layers import QuantizedLinear
 
 TEXT = Path(__file__).parent / "texts" / "alice.txt"
@@ -71,8 +72,11 @@ def ways(model: str) -> dict[str, Callable[[], Any]]:
         "f32": lambda: floats(torch.float32),
         "bf16": lambda: floats(torch.bfloat16),
         "packed": lambda: llm.load(model)[0],
-        "kv-int8": lambda: OverBytes(floats(torch.float32)),
     }
+    for kind in KINDS:
+        found["kv-" + kind] = functools.partial(
+            lambda kept: OverBytes(floats(torch.float32), kept), kind
+        )
     for form, change in forms.items():
         plain = functools.partial(lambda f: f(floats(torch.float32)), change)
         if form:
@@ -90,7 +94,7 @@ def reading_bytes(make: Callable[[], Any]) -> Any:
     """A model whose quantised layers round what they multiply."""
 
     def rounded(count: int, _: Any, inputs: Any) -> torch.Tensor:
-        groups = to_bytes(inputs[0].unflatten(-1, (count, -1)))
+        groups = to_bytes(inputs[0].unflatten(-1, (count, -1)), torch.int8)
         return read(groups, inputs[0].dtype, lambda part: part).flatten(-2)
 
     model = make()
@@ -107,14 +111,14 @@ def reading_bytes(make: Callable[[], Any]) -> Any:
 
 
 class OverBytes(torch.nn.Module):
-    """A model that reads the keys and values of a window from bytes."""
+    """A model that reads the keys and values of a window from numbers of eight bits."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, kind: str) -> None:
         super().__init__()
         from anabranch.llm.key_values import KeyValues
 
         self.model = model
-        self._key_values = KeyValues(model, WINDOW, in_bytes=True)
+        self._key_values = KeyValues(model, WINDOW, KINDS[kind])
 
     def forward(self, tokens: torch.Tensor) -> Any:
         return self.model(tokens, past_key_values=self._key_values.make(1))

@@ -18,7 +18,7 @@ from ..extension import configure
 from . import kept_states
 from .batching.masks import Masks
 from .exported_answer import Answer
-from .kept_states import Kept, keeps_bytes
+from .kept_states import Kept, stored_dtype
 from .key_values import KeyValues, LayerShape, PlacedLayer
 from .language_model import checked_calibration, checked_length, checked_model
 from .rounded_models import quantized_once
@@ -79,7 +79,7 @@ def export(
     checked_model(model, quantize)
     calibration = checked_calibration(model, quantize, calibration)
     capacity = checked_length(model, max_length)
-    in_bytes = keeps_bytes(kv_cache_dtype)
+    stored = stored_dtype(kv_cache_dtype)
     wanted = sorted({size for size in sizes if size <= capacity})
     if not wanted or wanted[0] != 1 or not all(type(size) is int for size in sizes):
         raise ValueError(
@@ -89,7 +89,7 @@ def export(
     settings = configure({"freeze": True, "panels": "alike"}, config)
     if quantize is not None:
         model = quantized_once(model, quantize, calibration, settings)
-    step = _Step(model, KeyValues(model, capacity, in_bytes).layers, capacity).eval()
+    step = _Step(model, KeyValues(model, capacity, stored).layers, capacity).eval()
     tokens = torch.zeros((1, wanted[-1]), dtype=torch.long)
     zero = torch.zeros(1, dtype=torch.long)
     given = {"tokens": tokens, "start": zero, "last": zero.clone()}

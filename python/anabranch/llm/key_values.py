@@ -36,18 +36,19 @@ class LayerShape:
     key_size: int
     value_size: int
     dtype: torch.dtype  # in which the model computes them
-    in_bytes: bool = False  # kept as bytes and scales
+    # of the numbers that are kept, with scales; None: `dtype`, without
+    stored: torch.dtype | None = None
 
     def empty(self, *size: int) -> tuple[Kept, Kept]:
         """Keys and values [*size, their size], of zeros."""
-        keys = kept_states.empty((*size, self.key_size), self.dtype, self.in_bytes)
-        values = kept_states.empty((*size, self.value_size), self.dtype, self.in_bytes)
+        keys = kept_states.empty((*size, self.key_size), self.dtype, self.stored)
+        values = kept_states.empty((*size, self.value_size), self.dtype, self.stored)
         return keys, values
 
     def token_bytes(self) -> int:
         sizes = (self.key_size, self.value_size)
         return self.heads * sum(
-            kept_states.row_bytes(size, self.dtype, self.in_bytes) for size in sizes
+            kept_states.row_bytes(size, self.dtype, self.stored) for size in sizes
         )
 
 
@@ -101,13 +102,17 @@ class Layer(StaticLayer):
 
 
 class LayerOfBytes(Layer):
-    """A layer whose keys and values are bytes with scales."""
+    """A layer whose keys and values are numbers of eight bits with scales."""
+
+    def __init__(self, max_cache_len: int, stored: torch.dtype) -> None:
+        super().__init__(max_cache_len)
+        self.stored = stored
 
     def lazy_initialization(
         self, key_states: torch.Tensor, value_states: torch.Tensor
     ) -> None:
         super().lazy_initialization(
-            key_states.to(torch.int8), value_states.to(torch.int8)
+            key_states.to(self.stored), value_states.to(self.stored)
         )
         self.key_scales, self.value_scales = (
             torch.zeros((*kept.shape[:-1], 1)) for kept in (self.keys, self.values)
@@ -228,12 +233,12 @@ class KeyValues:
     memory of the last one is kept for the next: new memory costs a page fault for each
     4 KiB."""
 
-    def __init__(self, model: Any, capacity: int, in_bytes: bool = False) -> None:
-        self.capacity, self.in_bytes = capacity, in_bytes
+    def __init__(
+        self, model: Any, capacity: int, stored: torch.dtype | None = None
+    ) -> None:
+        self.capacity, self.stored = capacity, stored
         shapes = _layer_shapes(model, max(PROBE_TOKENS, min(capacity, PROBE_LENGTH)))
-        self.layers = [
-            dataclasses.replace(shape, in_bytes=in_bytes) for shape in shapes
-        ]
+        self.layers = [dataclasses.replace(shape, stored=stored) for shape in shapes]
         self._spare: list[CacheMemory] = []
 
     def take(self, rows: int) -> CacheMemory:
@@ -263,7 +268,9 @@ class KeyValues:
         left the window, and a token's place never changes."""
         layers: list[Layer] = []
         for shape in self.layers:
-            layer = (LayerOfBytes if shape.in_bytes else Layer)(self.capacity)
+            layer = Layer(self.capacity)
+            if shape.stored is not None:
+                layer = LayerOfBytes(self.capacity, shape.stored)
             size = (rows, shape.heads, 0)
             layer.lazy_initialization(
                 torch.empty((*size, shape.key_size), dtype=shape.dtype),

@@ -18,7 +18,7 @@ from .batching.blocks import BLOCK, blocks_for
 from .batching.paged_cache import Pool
 from .batching.scheduler import Batch, spare_slots
 from .decoding.decoding_loop import with_short_loop
-from .kept_states import keeps_bytes
+from .kept_states import stored_dtype
 from .key_values import KeyValues
 from .programs import Programs
 from .quantize import KINDS
@@ -58,9 +58,10 @@ def compile(
     max_batch   the most rows of a call: sequences times beams
     max_length  the most tokens of a row, prompt included: the size of the cache of keys
                 and values. None: 1024, or fewer if the model has fewer positions
-    kv_cache_dtype  None: keys and values stay as the model computes them. "int8": bytes,
-                with a scale for each token of a head. The cache then takes a half of the
-                memory of bfloat16, and a quarter of that of float32
+    kv_cache_dtype  None: keys and values stay as the model computes them. "int8",
+                "fp8_e4m3" or "fp8_e5m2": integers or floats of eight bits, with a scale
+                for each token of a head. The cache then takes a half of the memory of
+                bfloat16, and a quarter of that of float32
     take_over   moves the parameters of `model` into a file in the compile cache's folder and
                 maps the file. Where steps read packed weights instead, the parameters
                 then take no memory. The values of `model` stay the same
@@ -78,7 +79,7 @@ def compile(
     original = model
     _check_size("max_batch", max_batch)
     max_length = checked_length(model, max_length)
-    in_bytes = keeps_bytes(kv_cache_dtype)
+    stored = stored_dtype(kv_cache_dtype)
     if not isinstance(take_over, bool):
         raise TypeError(f"take_over must be True or False, got {take_over!r}")
     settings = configure({"freeze": True, "panels": "alike"} | options, config)
@@ -88,7 +89,7 @@ def compile(
             raise ValueError(f"quantize={quantize!r} needs frozen weights: freeze=True")
         _check_floats(model, quantize)
         model = quantized_once(model, quantize, calibration, settings, folder)
-    key_values = KeyValues(model, max_length, in_bytes)
+    key_values = KeyValues(model, max_length, stored)
     made = LanguageModel(model, max_batch, key_values, settings, folder)
     if take_over:
         made.take_over(original)
@@ -114,7 +115,7 @@ class LanguageModel:
         programs = functools.partial(Programs, config, folder, self._drop_pages)
         self._steps = Steps(model, self._key_values, programs())
         self._batch_steps = functools.cache(
-            lambda: BatchSteps(model, programs(), max_batch, key_values.in_bytes)
+            lambda: BatchSteps(model, programs(), max_batch, key_values.stored)
         )
         self._sampling = SamplingGraphs(programs())
         self.model = _served(model, self._steps, self._sampling)

@@ -48,7 +48,7 @@ class Steps(nn.Module):
 
     def extra_repr(self) -> str:
         """Text for the key of a program in the compile cache."""
-        return f"capacity={self._key_values.capacity}, in_bytes={self._key_values.in_bytes}"
+        return f"capacity={self._key_values.capacity}, stored={self._key_values.stored}"
 
     def serve(self, *args: Any, **kwargs: Any) -> Any:
         """`model.forward`. Calls that are no step over a static cache go to the model

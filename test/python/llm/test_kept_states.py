@@ -1,4 +1,4 @@
-"""A cache of keys and values in bytes."""
+"""A cache of keys and values in integers or floats of eight bits."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from anabranch.llm.key_values import KeyValues
 
 CAPACITY = 40
 BYTES = {"max_length": CAPACITY, "kv_cache_dtype": "int8"}
+FLOATS = ("fp8_e4m3", "fp8_e5m2")
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +24,9 @@ def model():
     return llama()
 
 
-def of_eager(model, tokens, rows=1, **arguments):
+def of_eager(model, tokens, rows=1, kind="int8", **arguments):
     """PyTorch's answer over the same cache."""
-    cache = KeyValues(model, CAPACITY, in_bytes=True).make(rows)
+    cache = KeyValues(model, CAPACITY, kept_states.KINDS[kind]).make(rows)
     arguments = PLAIN | {"max_new_tokens": 12} | arguments
     return model.generate(tokens, past_key_values=cache, **arguments)
 
@@ -37,16 +38,65 @@ def test_an_element_is_off_by_half_a_step_at_most(size, dtype):
     sizes = torch.logspace(-30, 30, 61).view(-1, 1)
     states = (torch.randn(61, size) * sizes).to(dtype)
     states[7], states[9, 1:] = 0, 0
-    numbers, scales = kept_states.to_bytes(states)
+    numbers, scales = kept_states.to_bytes(states, torch.int8)
     found = kept_states.read((numbers, scales), torch.float64, lambda kept: kept)
     off = (found - states.double()).abs()
     step = states.double().abs().amax(-1, keepdim=True) / 127
     assert (off <= step * (0.5 + 1e-5)).all()
 
 
-def test_rows_without_finite_numbers_stay_without():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("kind", FLOATS)
+def test_floats_are_off_by_half_of_their_last_bit_at_most(kind, dtype):
+    """Of a number's own size, or of the least one for numbers below the normal ones."""
+    sizes = torch.logspace(-30, 30, 61).view(-1, 1)
+    states = (torch.randn(61, 64) * sizes).to(dtype)
+    states[7], states[9, 1:], states[11, ::2] = 0, 0, states[11, ::2] * 2**-8
+    stored = kept_states.KINDS[kind]
+    numbers, scales = kept_states.to_bytes(states, stored)
+    assert numbers.dtype == stored and numbers.float().isfinite().all()
+    found = kept_states.read((numbers, scales), torch.float64, lambda kept: kept)
+    off = (found - states.double()).abs()
+    limits = torch.finfo(stored)
+    half = states.double().abs() * limits.eps / 2
+    least = scales.double() * limits.smallest_normal * limits.eps / 2
+    assert (off <= torch.maximum(half, least) * (1 + 1e-5)).all()
+
+
+@pytest.mark.parametrize("kind", kept_states.KINDS)
+def test_graphs_keep_the_numbers_of_pytorch(kind):
+    """All patterns of bits that a product of a row may have become the same bytes."""
+    stored = kept_states.KINDS[kind]
+    torch.manual_seed(0)
+    states = torch.randn(2, 5, 512) * torch.logspace(-6, 6, 512)
+    # Ties, and numbers around the border between normal and other ones.
+    ties = torch.arange(512) / 16 * 2.0 ** torch.arange(-12, -2).repeat(52)[:512]
+    states[0, 0], states[0, 0, 0] = ties, kept_states.LARGEST[stored]
+    index = torch.tensor([6, 1, 4, 0, 3])
+
+    def step(numbers, scales):
+        kept = numbers, scales
+        kept_states.write(kept, 1, index, states)
+        return kept_states.read(kept, torch.float32, lambda part: part[:, :5])
+
+    ours, theirs = (
+        kept_states.empty((2, 8, 512), torch.float32, stored) for _ in range(2)
+    )
+    with torch.no_grad():
+        found = torch.compile(step, backend="anabranch", fullgraph=True)(*ours)
+        expected = step(*theirs)
+    assert torch.equal(found, expected)
+    for one, other in zip(ours, theirs):
+        assert torch.equal(one.view(torch.uint8), other.view(torch.uint8))
+    # The memory is written in place: nothing of its size is made beside it.
+    report = anabranch.last_report()
+    assert report["fallbacks"] == [] and report["arena_bytes"] < ours[0].nbytes
+
+
+@pytest.mark.parametrize("kind", kept_states.KINDS)
+def test_rows_without_finite_numbers_stay_without(kind):
     states = torch.tensor([[1.0, float("inf")], [float("nan"), 2.0]])
-    kept = kept_states.to_bytes(states)
+    kept = kept_states.to_bytes(states, kept_states.KINDS[kind])
     found = kept_states.read(kept, torch.float32, lambda part: part)
     assert not found.isfinite().all(-1).any()
 
@@ -63,6 +113,24 @@ def test_tokens_are_those_of_pytorch_over_the_same_cache(make, arguments):
         found = compiled.generate(tokens, max_new_tokens=12, **PLAIN, **arguments)
         assert torch.equal(found, of_eager(model, tokens, rows, **arguments))
     assert anabranch.counters.fallback_calls == 0
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_floats_of_eight_bits_have_the_tokens_of_pytorch(model, kind, tmp_path):
+    options = {"max_length": CAPACITY, "kv_cache_dtype": kind}
+    compiled = llm.compile(model, max_batch=2, **options)
+    tokens = prompt(1, 19)
+    found = compiled.generate(tokens, max_new_tokens=12, **PLAIN)
+    assert torch.equal(found, of_eager(model, tokens, kind=kind))
+    (together,) = compiled.generate_batch([tokens[0].tolist()], max_new_tokens=12)
+    assert torch.equal(together, found[0])
+    assert anabranch.counters.fallback_calls == 0
+    llm.export(model, tmp_path / "model.anb", sizes=(1, 32), **options)
+    package = anabranch.load(tmp_path / "model.anb")
+    zero = torch.zeros(1, dtype=torch.long)
+    padded = torch.nn.functional.pad(tokens, (0, 13))
+    logits = package(tokens=padded, start=zero, last=zero + 18)
+    assert int(logits[0].argmax()) == found[0, 19]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -117,14 +185,14 @@ def test_the_cache_is_smaller_and_empty_between_calls(model):
     assert compiled._key_values.bytes(1) / floats == (size + 4) / (4 * size)
 
 
-def test_both_kinds_of_cache_share_a_folder(model, tmp_path):
+def test_all_kinds_of_cache_share_a_folder(model, tmp_path):
     """Programs of one kind of cache are not those of the other."""
     tokens = prompt(1, 9)
     expected = {
         None: model.generate(tokens, max_new_tokens=12, **PLAIN),
-        "int8": of_eager(model, tokens),
+        **{kind: of_eager(model, tokens, kind=kind) for kind in ("int8", "fp8_e4m3")},
     }
-    for kind in (None, "int8", None, "int8"):
+    for kind in (*expected, *expected):
         settings = {"max_length": CAPACITY, "cache_dir": tmp_path}
         compiled = llm.compile(model, kv_cache_dtype=kind, **settings)
         found = compiled.generate(tokens, max_new_tokens=12, **PLAIN)

@@ -27,11 +27,11 @@ class BatchSteps(nn.Module):
     """Runs a model over rows of a pool."""
 
     def __init__(
-        self, model: Any, programs: Programs, max_rows: int, in_bytes: bool
+        self, model: Any, programs: Programs, max_rows: int, stored: torch.dtype | None
     ) -> None:
-        """`in_bytes`: the pool keeps bytes."""
+        """`stored`: the dtype of the numbers that the pool keeps; None: the model's."""
         super().__init__()
-        self.model, self._in_bytes = model, in_bytes
+        self.model, self._stored = model, stored
         given = inspect.signature(model.forward).parameters
         if "position_ids" not in given:
             raise ValueError(
@@ -47,7 +47,7 @@ class BatchSteps(nn.Module):
 
     def extra_repr(self) -> str:
         """Text for the key of a program in the compile cache."""
-        return f"in_bytes={self._in_bytes}"
+        return f"stored={self._stored}"
 
     def logits(
         self,
