@@ -27,6 +27,7 @@ from .capture.eager_graph import run_eagerly
 from .capture.frames import takes_recurrent_layers, takes_run_sizes
 from .capture.handmade import complete
 from .capture.partition import Parts
+from .capture.scales import exponents
 from .collectives import overlap
 from .config import Config, resolve
 from .describe.description import Description, InputSource
@@ -213,6 +214,7 @@ def compile_graph(
     name = _graph_name()
     torch_streams.translate(module)
     complete(module)
+    exponents.rewrite(module)
     rewrite(module)
     overlap.arrange(module, config)
     unit_sizes.notice([])

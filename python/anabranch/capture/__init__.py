@@ -20,6 +20,7 @@ splicing            puts a trace in the place of a node
 handmade            completes nodes that a pass has made
 decompositions/     decomposes operators in other ways than PyTorch does
 complex_parts/      computes complex tensors as two real ones
+scales/             reads scales of a dtype that no kernel has
 number_arguments    gives Python numbers the dtype of the trace
 storage_offsets     has a trace know where tensors begin in their memory
 sharing             compares how the arguments of calls share memory

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 from .. import _C
 from ..capture.complex_parts.rewrite import rewrite
 from ..capture.recurrent.tracing import taken_in
+from ..capture.scales import exponents
 from ..collectives.operators import is_own_name
 from ..config import Config, resolve
 from ..describe.description import Description
@@ -88,6 +89,7 @@ def export(
         exported = read_exported(program, forward)
         for resolve_marks in scope.resolvers:
             resolve_marks(exported.module)
+        exponents.rewrite(exported.module)
         rewrite(exported.module)
         described = GraphReader(
             exported.module,

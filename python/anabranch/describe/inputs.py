@@ -17,7 +17,7 @@ import torch.fx
 
 from .description import InputSource
 from .symbols import Unsupported, names, word
-from .tensors import describe, foreign_strides
+from .tensors import bytes_of, describe, foreign_strides
 
 RANGES = {torch.int8: ((-8, 7), (0, 15)), torch.uint8: ((0, 15),)}
 INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
@@ -62,7 +62,7 @@ class Inputs:
         if not isinstance(value, torch.Tensor):
             raise Unsupported(f"the input {source.label} is no tensor and no int")
         self._see(*value.shape)
-        entry |= {"kind": source.kind} | describe(value)
+        entry |= {"kind": source.kind} | describe(bytes_of(node, value))
         strides = None if self.region else foreign_strides(value)
         if strides is not None:
             entry["strides"] = strides
@@ -76,6 +76,7 @@ class Inputs:
         self, node: torch.fx.Node, value: torch.Tensor, source: InputSource
     ) -> None:
         """Reads a node whose value is known when the graph is compiled."""
+        value = bytes_of(node, value)
         described = describe(value)
         name = source.outer_constant or self.region + node.name
         self.constants[name] = value.detach()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from .symbols import Expr, Unsupported, integer, where_not_empty
@@ -41,6 +42,25 @@ def dtype_name(dtype: torch.dtype) -> str:
     if dtype not in DTYPES:
         raise Unsupported(f"{dtype} has no description")
     return DTYPES[dtype]
+
+
+def is_scales(node: torch.fx.Node) -> bool:
+    """Whether a node has scales of float8_e8m0fnu."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float8_e8m0fnu
+
+
+def bytes_of(node: torch.fx.Node, value: torch.Tensor) -> torch.Tensor:
+    """The tensor of an argument or a weight, as the description names it: bytes where
+    the graph reads scales as bytes alone (capture/scales)."""
+
+    def is_view(user: torch.fx.Node) -> bool:
+        into = user.target is torch.ops.aten.view.dtype and user.args[1]
+        return into == torch.uint8
+
+    if is_scales(node) and all(map(is_view, node.users)):
+        return value.view(torch.uint8)
+    return value
 
 
 def check_plain(tensor: torch.Tensor) -> None:

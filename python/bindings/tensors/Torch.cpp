@@ -44,6 +44,9 @@ constexpr DTypeRow rows[dtypeCount] = {
     {DType::F8E5M2FNUZ, {dlpack::Float8E5M2FNUZ, 8, 1}},
 };
 
+/// float8_e8m0fnu. A graph reads the exponents of such scales from their bytes.
+constexpr dlpack::DataType exponents = {14, 8, 1};
+
 /// The DLPack allocator's error becomes the Python error.
 void setAllocationError(void *, const char *, const char *message) {
   PyErr_SetString(PyExc_MemoryError, message);
@@ -61,6 +64,9 @@ std::optional<DType> python::fromDLPack(dlpack::DataType dtype) {
     if (row.dlpack.code == dtype.code && row.dlpack.bits == dtype.bits &&
         row.dlpack.lanes == dtype.lanes)
       return row.dtype;
+  if (dtype.code == exponents.code && dtype.bits == exponents.bits &&
+      dtype.lanes == exponents.lanes)
+    return DType::U8;
   return std::nullopt;
 }
 

@@ -15,7 +15,6 @@ from ..dump.values import is_original
 from ..ge.converters import run_converters
 from ..log import logger
 from ..marks.operators import unify
-from ..operators.byte_views import keep_bytes
 from ..options.config import CompilerConfig, raw
 from ..options.table import TUNE
 from .fusion_files import switches
@@ -62,8 +61,6 @@ def edit(
         ran("run_converters")
     if lower_operators(module):
         ran("lower_operators")
-    if keep_bytes(module):
-        ran("keep_bytes")
     if captures:
         ran.finish("all npugraph_ex pass")
     return counts

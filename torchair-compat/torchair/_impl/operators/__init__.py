@@ -8,7 +8,6 @@ schema         the schema of an operator, from the signature of its function
 result_forms   finds the forms of results once for equal layers
 checks         checks of arguments, and the texts of their errors
 element_types  the numbers by which operators name dtypes
-byte_views     keeps scales of float8_e8m0fnu bytes inside of a graph
 published      all operators (generated)
 activations/   activations and gates
 attention/     attention of prompts and new tokens, and for training code
