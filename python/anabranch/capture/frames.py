@@ -66,18 +66,22 @@ def _listen() -> None:
         layers = not torch.is_grad_enabled() and any(
             backend_has(backend, _RECURRENT) for backend in backends
         )
-        with taken_in() if layers else contextlib.nullcontext():
-            if any(backend_has(backend, _RUN_SIZES) for backend in backends):
-                whole = args[one_graph]
-                return _with_run_sizes(compile_frame, whole, *args, **kwargs)
-            return compile_frame(*args, **kwargs)
+        trace = functools.partial(compile_frame, *args, **kwargs)
+        whole = args[one_graph]
+        if any(backend_has(backend, _RUN_SIZES) for backend in backends):
+            return _with_run_sizes(trace, whole, layers)
+        # Dynamo takes sizes that data decide into a graph that must be whole.
+        with _recurrent(layers, packed=whole):
+            return trace()
 
     convert_frame._compile = begin
 
 
-def _with_run_sizes(
-    compile_frame: Any, one_graph: bool, *args: Any, **kwargs: Any
-) -> Any:
+def _recurrent(layers: bool, packed: bool) -> contextlib.AbstractContextManager[None]:
+    return taken_in(packed) if layers else contextlib.nullcontext()
+
+
+def _with_run_sizes(trace: Callable[[], Any], one_graph: bool, layers: bool) -> Any:
     """Compiles a frame with sizes that data decide in its graph. Dynamo has errors for
     code that uses such a number in a way that it cannot trace (`items[x.item()]`). It
     compiles this frame again, and breaks the graph where the number comes from, unless
@@ -86,12 +90,13 @@ def _with_run_sizes(
         capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True
     )
     try:
-        with dynamo_lock.held(), taken:
-            return compile_frame(*args, **kwargs)
+        with dynamo_lock.held(), taken, _recurrent(layers, packed=True):
+            return trace()
     except (GuardOnDataDependentSymNode, BackendCompilerFailed) as error:
         if one_graph or not _depends_on_data(error):
             raise
-    return compile_frame(*args, **kwargs)
+    with _recurrent(layers, packed=False):
+        return trace()
 
 
 def _depends_on_data(error: Exception) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
 import json
 import os
@@ -252,18 +254,26 @@ def _program(model: Any, inputs: Any, dynamic_shapes: Any) -> ExportedProgram:
     if isinstance(inputs, torch.Tensor):
         inputs = (inputs,)
     args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
-    try:
-        # A scope is an annotation of nodes.
-        with taken_in(), torch.no_grad(), preserve_node_meta():
-            return torch.export.export(
-                model,
-                tuple(args),
-                dict(kwargs),
-                dynamic_shapes=dynamic_shapes,
-                strict=False,
-            )
-    except Exception as error:
-        raise CompileError(f"torch.export can't trace the model: {error}") from error
+    trace = functools.partial(
+        torch.export.export,
+        model,
+        tuple(args),
+        dict(kwargs),
+        dynamic_shapes=dynamic_shapes,
+    )
+    # A scope is an annotation of nodes.
+    with taken_in(packed=True), torch.no_grad(), preserve_node_meta():
+        # Only Dynamo takes packed sequences in. What it cannot trace fails again below,
+        # or is fine there.
+        if any(isinstance(module, torch.nn.RNNBase) for module in model.modules()):
+            with contextlib.suppress(Exception):
+                return trace(strict=True)
+        try:
+            return trace(strict=False)
+        except Exception as error:
+            raise CompileError(
+                f"torch.export can't trace the model: {error}"
+            ) from error
 
 
 def _refuse_fallbacks(report: Mapping[str, Any], allow_collectives: bool) -> None:

@@ -42,6 +42,8 @@ ASSERTIONS = (
     "sym_constrain_range",
     "sym_constrain_range_for_size",
 )
+# How the message of a check begins for which the user has no words.
+AUTOMATIC = "Runtime assertion failed"
 
 
 class GraphReader:
@@ -204,7 +206,8 @@ class GraphReader:
 
     def _check(self, node: torch.fx.Node) -> None:
         """Describes what the user asked of a number that the run decides. Dynamo's
-        guards check other numbers."""
+        guards check other numbers. Before a check of the user PyTorch puts one of the
+        same condition: the words are then the user's."""
         condition, message = node.args
         if not isinstance(condition, torch.fx.Node):
             return
@@ -212,9 +215,13 @@ class GraphReader:
         if not isinstance(value, torch.SymBool) or not free_unbacked_symbols(value):
             return
         text = str(message).partition(" on node ")[0]
-        self.checks.append(
-            {"expr": truth(value), "message": text, "loc": location(node)}
-        )
+        check = {"expr": truth(value), "message": text, "loc": location(node)}
+        for at, earlier in enumerate(self.checks):
+            if earlier["expr"] == check["expr"]:
+                if earlier["message"].startswith(AUTOMATIC):
+                    self.checks[at] = check
+                return
+        self.checks.append(check)
 
     def _regions(self, node: torch.fx.Node) -> None:
         """Describes a node that runs subgraphs."""

@@ -12,7 +12,6 @@ import torch
 from checking import compiled, meaningful_strides
 from torch import Tensor, nn
 from torch._higher_order_ops.while_loop import while_loop
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils._pytree import tree_leaves, tree_map
 
 import anabranch
@@ -194,30 +193,6 @@ def test_autocast_is_pytorchs(outside: bool) -> None:
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=outside):
         got, wanted = compiled(call)(x), call(x)
     torch.testing.assert_close(got, wanted)
-
-
-class Packed(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.GRU(6, 8, batch_first=True, bidirectional=True)
-
-    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        packed = pack_padded_sequence(
-            x * 2, lengths, batch_first=True, enforce_sorted=False
-        )
-        output = self.layer(packed)[0]
-        return pad_packed_sequence(output, batch_first=True)[0].relu() + 1
-
-
-def test_packed_sequences() -> None:
-    """PyTorch runs the layer; what is around it is compiled."""
-    model, x = Packed().eval(), torch.randn(3, 7, 6)
-    run = compiled(model)
-    with torch.no_grad():
-        for lengths in ([3, 7, 5], [1, 1, 2]):
-            given = torch.tensor(lengths)
-            torch.testing.assert_close(run(x, given), model(x, given))
-    assert anabranch.counters.graphs > 0
 
 
 def test_export(tmp_path: Any) -> None:

@@ -4,10 +4,13 @@ of all steps' inputs, and a loop over time.
     gates = linear(inputs, w_ih, b_ih + b_hh)              one product for all steps
     for each step: hidden, cell = cell(gates[step], hidden, cell, w_hh)
 
-The loop is a `scan`, so a program serves every length."""
+The loop is a `scan`, so a program serves every length. Packed sequences become a padded
+batch, in which a step leaves the states of sequences that have ended, or that have not
+begun, as they are."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +20,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from . import cells
-from .operators import aten, check_length
+from .operators import aten, check_length, states_of
+from .packed_places import Places, packed_rows, places
 
 scan = torch.ops.higher_order.scan
 
@@ -43,32 +47,73 @@ def _directions(
         yield _Direction(own[0], own[1], biases[0], biases[1], projection)
 
 
+class _Steps:
+    """The steps of a padded batch."""
+
+    def gates(self, inputs: Tensor, own: _Direction, bias: Any, reverse: bool) -> Any:
+        """What the inputs add to the gates of all steps: [steps, batch, gates]."""
+        steps = inputs.flip(0) if reverse else inputs
+        return functional.linear(steps, own.weight, bias)
+
+    def present(self, reverse: bool) -> list[Tensor]:
+        """Which sequences each step has, bool [steps, batch, 1]; empty: all."""
+        return []
+
+    def results(self, found: Tensor, reverse: bool) -> Tensor:
+        """The results of all steps in the order of the inputs."""
+        return found.flip(0) if reverse else found
+
+
+class _PackedSteps(_Steps):
+    """The steps of packed sequences."""
+
+    def __init__(self, sizes: Tensor, count: int, batch: int) -> None:
+        self._places: Places = places(sizes, batch)
+        self._rows = packed_rows(sizes, count, batch)
+
+    def gates(self, inputs: Tensor, own: _Direction, bias: Any, reverse: bool) -> Any:
+        rows = self._places.rows
+        packed = functional.linear(inputs, own.weight, bias)
+        return packed[rows.flip(0) if reverse else rows]
+
+    def present(self, reverse: bool) -> list[Tensor]:
+        found = self._places.valid.unsqueeze(-1)
+        return [found.flip(0) if reverse else found]
+
+    def results(self, found: Tensor, reverse: bool) -> Tensor:
+        in_order = found.flip(0) if reverse else found
+        return in_order.flatten(0, 1)[self._rows]
+
+
 def _run(
     cell: cells.Cell,
     inputs: Tensor,
     states: Sequence[Tensor],
     own: _Direction,
     reverse: bool,
+    steps: _Steps,
 ) -> tuple[Tensor, list[Tensor]]:
     """One direction of one layer: the results of all steps, and the last states."""
     bias, hidden_bias = own.bias, own.hidden_bias
     if bias is not None and cell is not cells.gru:  # whose reset gate scales one alone
         bias, hidden_bias = bias + hidden_bias, None
-    steps = inputs.flip(0) if reverse else inputs
-    gates = functional.linear(steps, own.weight, bias)
+    slices = [steps.gates(inputs, own, bias, reverse), *steps.present(reverse)]
     weights = cells.Weights(own.hidden, hidden_bias, own.projection)
-    present = [w for w in weights if w is not None]
+    given = [w for w in weights if w is not None]
 
     def step(*values: Tensor) -> tuple[Tensor, ...]:
-        before, rest = values[: len(states)], iter(values[len(states) + 1 :])
+        before, rest = values[: len(states)], iter(values[len(states) :])
+        gates, *present = itertools.islice(rest, len(slices))
         read = cells.Weights(*(None if w is None else next(rest) for w in weights))
-        after = cell(values[len(states)], before, read)
+        after = cell(gates, before, read)
+        for has in present:
+            after = tuple(map(functools.partial(torch.where, has), after, before))
         return (*after, after[0].clone())
 
     first = _first_states(inputs, states)
-    *last, results = scan(step, first, [gates], tuple(present))
+    *last, results = scan(step, first, slices, tuple(given))
     last = [value.to(inputs.dtype) for value in last]
-    return results.flip(0) if reverse else results, last
+    return steps.results(results, reverse), last
 
 
 def _first_states(inputs: Tensor, states: Sequence[Tensor]) -> list[Tensor]:
@@ -82,48 +127,71 @@ def _layers(
     cell: cells.Cell,
     inputs: Tensor,
     states: Sequence[Tensor],
+    steps: _Steps,
     params: Sequence[Tensor],
     has_biases: bool,
     num_layers: int,
     dropout: float,
     train: bool,
     bidirectional: bool,
-    batch_first: bool,
 ) -> tuple[Tensor, ...]:
-    check_length(inputs, batch_first)
+    """All layers: the results of the last one, and the last states of each."""
     is_projected = len(states) > 1 and states[0].shape[2] != states[1].shape[2]
     todo = _directions(params, has_biases, is_projected)
-    output = inputs.transpose(0, 1) if batch_first else inputs
+    output = inputs
     last: list[list[Tensor]] = []
     for layer in range(num_layers):
         made: list[Tensor] = []
         for own in itertools.islice(todo, 2 if bidirectional else 1):
             before = [state[len(last)] for state in states]
-            results, after = _run(cell, output, before, own, reverse=bool(made))
+            reverse = bool(made)
+            results, after = _run(cell, output, before, own, reverse, steps)
             made.append(results)
             last.append(after)
         output = torch.cat(made, -1) if bidirectional else made[0]
         if dropout and train and layer < num_layers - 1:
             output = torch.dropout(output, dropout, True)
     finals = (torch.stack(values) for values in zip(*last))
-    return (output.transpose(0, 1) if batch_first else output, *finals)
+    return (output, *finals)
 
 
-def _lstm(inputs: Tensor, states: Sequence[Tensor], *rest: Any) -> tuple[Tensor, ...]:
-    return _layers(cells.lstm, inputs, states, *rest)
+def _padded(cell: cells.Cell) -> Callable[..., tuple[Tensor, ...]]:
+    """The operator on a padded batch."""
 
-
-def _of_one_state(cell: cells.Cell) -> Callable[..., tuple[Tensor, ...]]:
-    def layers(inputs: Tensor, state: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-        return _layers(cell, inputs, [state], *rest)
+    def layers(
+        inputs: Tensor, states: Tensor | Sequence[Tensor], *rest: Any
+    ) -> tuple[Tensor, ...]:
+        *options, batch_first = rest
+        check_length(inputs, batch_first)
+        steps = inputs.transpose(0, 1) if batch_first else inputs
+        output, *last = _layers(cell, steps, states_of(states), _Steps(), *options)
+        return (output.transpose(0, 1) if batch_first else output, *last)
 
     return layers
 
 
+def _packed(cell: cells.Cell) -> Callable[..., tuple[Tensor, ...]]:
+    """The operator on packed sequences."""
+
+    def layers(
+        data: Tensor, sizes: Tensor, states: Tensor | Sequence[Tensor], *options: Any
+    ) -> tuple[Tensor, ...]:
+        before = states_of(states)
+        steps = _PackedSteps(sizes, data.shape[0], before[0].shape[1])
+        return _layers(cell, data, before, steps, *options)
+
+    return layers
+
+
+_CELLS = {
+    aten.lstm: cells.lstm,
+    aten.gru: cells.gru,
+    aten.rnn_tanh: cells.tanh,
+    aten.rnn_relu: cells.relu,
+}
+
 # The function that computes each of the operators.
 PARTS: dict[Any, Callable[..., Any]] = {
-    aten.lstm.input: _lstm,
-    aten.gru.input: _of_one_state(cells.gru),
-    aten.rnn_tanh.input: _of_one_state(cells.tanh),
-    aten.rnn_relu.input: _of_one_state(cells.relu),
+    **{operator.input: _padded(cell) for operator, cell in _CELLS.items()},
+    **{operator.data: _packed(cell) for operator, cell in _CELLS.items()},
 }

@@ -33,9 +33,14 @@ def check_autocast() -> None:
         raise UnsupportedOperatorException("a recurrent layer under autocast")
 
 
+def states_of(given: Tensor | Sequence[Tensor]) -> Sequence[Tensor]:
+    """The states of an operator, of which an LSTM has two."""
+    return [given] if isinstance(given, Tensor) else given
+
+
 def _results(
     inputs: Tensor,
-    states: Sequence[Tensor],
+    given: Tensor | Sequence[Tensor],
     params: Sequence[Tensor],
     has_biases: bool,
     num_layers: int,
@@ -49,22 +54,37 @@ def _results(
     length, batch = inputs.shape[:2]
     if batch_first:
         length, batch = batch, length
-    width = states[0].shape[2] * (2 if bidirectional else 1)
-    output = inputs.new_empty((length, batch, width))
+    states = states_of(given)
+    output = inputs.new_empty((length, batch, _width(states, bidirectional)))
     last = [inputs.new_empty(state.shape) for state in states]
     return (output.transpose(0, 1) if batch_first else output, *last)
 
 
-def _results_of_one_state(
-    inputs: Tensor, state: Tensor, *rest: Any
+def _packed_results(
+    data: Tensor,
+    sizes: Tensor,
+    given: Tensor | Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
 ) -> tuple[Tensor, ...]:
-    return _results(inputs, [state], *rest)
+    check_autocast()
+    states = states_of(given)
+    output = data.new_empty((data.shape[0], _width(states, bidirectional)))
+    return (output, *(data.new_empty(state.shape) for state in states))
 
+
+def _width(states: Sequence[Tensor], bidirectional: bool) -> int:
+    return states[0].shape[2] * (2 if bidirectional else 1)
+
+
+_OPERATORS = (aten.lstm, aten.gru, aten.rnn_tanh, aten.rnn_relu)
 
 # The function that makes the results of each operator on fake tensors.
 RULES: dict[Any, Callable[..., tuple[Tensor, ...]]] = {
-    aten.lstm.input: _results,
-    aten.gru.input: _results_of_one_state,
-    aten.rnn_tanh.input: _results_of_one_state,
-    aten.rnn_relu.input: _results_of_one_state,
+    **{operator.input: _results for operator in _OPERATORS},
+    **{operator.data: _packed_results for operator in _OPERATORS},
 }

@@ -10,13 +10,17 @@ import torch._dynamo.config as settings
 
 from ... import dynamo_lock
 from .. import composites
+from . import packed_layers
 from .operators import RULES
 
 
 @contextlib.contextmanager
-def taken_in() -> Iterator[None]:
+def taken_in(packed: bool) -> Iterator[None]:
     """Inside the block traces take recurrent layers in. Under autocast, which changes
-    dtypes within a layer, they do not."""
+    dtypes within a layer, they do not.
+
+    packed  whether Dynamo takes packed sequences in too, whose sizes the run decides
+    """
     if torch._C._is_any_autocast_enabled():
         yield
         return
@@ -24,5 +28,6 @@ def taken_in() -> Iterator[None]:
         dynamo_lock.held(),
         settings.patch(allow_rnn=True),
         composites.kept((), RULES),
+        packed_layers.taken_in() if packed else contextlib.nullcontext(),
     ):
         yield
