@@ -33,6 +33,7 @@ from . import (
     whole_operators,
 )
 from .decompositions import (
+    histograms,
     identity,
     interpolation,
     quantized_values,
@@ -79,9 +80,8 @@ def all_decompositions() -> dict[Any, Callable[..., Any]]:
 
 def export_decompositions() -> dict[Any, Callable[..., Any]]:
     """The same table for `ExportedProgram.run_decompositions`, which takes apart only
-    the composite operators that the table names. A package selects without PyTorch."""
-    table = _with_own(dict(core_aten_decompositions().items()))
-    return table | selections.decompositions() | kept_whole.PARTS
+    the composite operators that the table names."""
+    return _with_own(dict(core_aten_decompositions().items())) | kept_whole.PARTS
 
 
 def _with_own(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
@@ -97,6 +97,8 @@ def _with_own(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., A
         interpolation,
         special_functions,
         transformer_layers,
+        selections,
+        histograms,
     )
     for module in own:
         table |= module.decompositions()

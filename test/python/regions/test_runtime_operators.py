@@ -19,12 +19,25 @@ SELECTIONS = {
     "nonzero": lambda x: x.nonzero(),
     "vector": lambda x: x[:, 0].nonzero(),
     "masked_select": lambda x: torch.masked_select(x, x[:, :1] > 0),
+    "where": lambda x: x[torch.where(x > 0)],
+    "size": lambda x: torch.arange(torch.masked_select(x, x > 0).shape[0]) * 2,
+    "mask and number": lambda x: x[x[:, 0] > 0, 1],
+    "mask and places": lambda x: x[x[:, 0] > 0, torch.tensor([2])],
+    "mask of two dimensions": lambda x: x.unsqueeze(0).expand(2, -1, -1)[:, x > 0],
 }
 ASSIGNMENTS = {
     "rows": lambda x: aten.index_put(x, [x[:, 0] > 0], x[0]),
     "all": lambda x: aten.index_put(x, [x.abs() >= 0], x.t().reshape(-1)),
     "none": lambda x: aten.index_put(x, [x.abs() < 0], x.reshape(-1)[:1]),
     "columns": lambda x: aten.index_put(x, [None, x[0].abs() >= 0], x.flip(0)),
+    "adds": lambda x: aten.index_put(x, [x > 2], x[x > 2] * 2, True),
+    "adds rows": lambda x: aten.index_put(x, [x[:, 0] > 0], x[1], True),
+    "adds columns": lambda x: aten.index_put(x, [None, x[0] > 0], x[:1, :1], True),
+    "number": lambda x: aten.index_put(x, [x[:, 0] > 0, torch.tensor(1)], x[0, :1]),
+    "number adds": lambda x: aten.index_put(
+        x, [x[:, 0] > 0, torch.tensor([1])], x[0, :1], True
+    ),
+    "other type": lambda x: aten.index_put(x, [x > 2], torch.tensor(7)),
 }
 COUNTS = {
     "repeat": lambda n: torch.repeat_interleave(n),
@@ -44,6 +57,16 @@ HISTOGRAMS = {
         x, 5, range=(-9.0, 9.0), weight=x * x + 1, density=True
     ),
     "edges": lambda x: torch.histogram(x, torch.tensor(EDGES), weight=x),
+    "two dimensions": lambda x: torch.histogramdd(x[:, :2], bins=[3, 1]),
+    "their range": lambda x: torch.histogramdd(
+        x[:, 1:3], bins=[2, 4], range=[-9.0, 5.0, 2.0, 2.0]
+    ),
+    "their density": lambda x: torch.histogramdd(
+        x[:, :3], bins=2, weight=x[:, 3] * x[:, 3] + 1, density=True
+    ),
+    "their edges": lambda x: torch.histogramdd(
+        x.double()[:, 2:4], bins=[torch.tensor(EDGES).double()] * 2
+    ),
 }
 ROWS = {
     "consecutive": lambda x: torch.unique_consecutive(x // 3),

@@ -2,12 +2,13 @@
 has kernels for. Each module has `decompositions()`, which `aot` adds to its table. Start
 with `identity`.
 
+histograms          decomposes histograms of several dimensions
 identity            decomposes torch.eye
 interpolation       decomposes linear interpolation
 quantized_values    decomposes the operators of PT2E's quantised graphs
 special_functions   decomposes erfinv, and the functions of the gamma function
 weight_only         decomposes PyTorch's weight-only quantised products
 scaled_products     decomposes the product of floats of eight bits with scales
-selections          decomposes a mask among other indices, for packages
+selections          decomposes masks among other indices, and sums by a mask
 transformer_layers  decomposes PyTorch's own layers of transformers
 """
