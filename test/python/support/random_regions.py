@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import torch
 from random_region_lines import COLUMNS, write
+from torch._dynamo.exc import TorchDynamoException
 from torch._higher_order_ops import scan, while_loop
 
 import anabranch
@@ -127,11 +128,13 @@ class BothWays:
         self.differences: list[str] = []
         # What PyTorch's own run of the graph refused.
         self.refusal = ""
+        self.reached = False  # whether Dynamo traced the program
         self.calls = 0
 
     def __call__(
         self, module: torch.fx.GraphModule, inputs: list[Any]
     ) -> Callable[..., Any]:
+        self.reached = True
         plain = copy.deepcopy(module)
         ours = anabranch.anabranch(module, inputs)
 
@@ -244,9 +247,10 @@ def outcome(program: Program) -> tuple[str, str]:
         except anabranch.CompileError as error:
             # torch.export refuses some programs that Dynamo takes, and so do packages.
             return (REFUSED if "export" in str(error) else WRONG), str(error)
-        except Exception:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001
             text = both.refusal or traceback.format_exc()[-3000:]
-            is_theirs = bool(both.refusal) or is_refused(program)
+            by_dynamo = isinstance(error, TorchDynamoException) and not both.reached
+            is_theirs = by_dynamo or bool(both.refusal) or is_refused(program)
             return (REFUSED if is_theirs else WRONG), text
         if found:
             return (REFUSED if is_refused(program) else WRONG), "\n".join(found)
