@@ -145,6 +145,30 @@ def test_an_item_is_a_size():
     torch.testing.assert_close(compiled(x, sizes[0]), count(x, sizes[0]))
 
 
+SLICES = {
+    "end": lambda x, n: x[:n] * 2,
+    "begin": lambda x, n: x[n:].sum(0),
+    "both": lambda x, n: x[n : n + 2].relu(),
+    "steps": lambda x, n: x[1:n:2] + 1,
+    "columns": lambda x, n: x[:, :n] + 1,
+    "halves": lambda x, n: x[:n].sum() - x[n:].sum(),
+    "product": lambda x, n: x[:n] @ x.T,
+    "of a selection": lambda x, n: x[x[:, 0] > 0][:n] - 1,
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_an_item_bounds_slices(dynamic):
+    def cut(x, n):
+        k = n.item()
+        return tuple(function(x, k) for function in SLICES.values())
+
+    x = torch.randn(6, 4)
+    numbers = (3, 0, 1, 6, 9, -2, -9)
+    check(cut, *((x, torch.tensor(k)) for k in numbers), dynamic=dynamic)
+    assert anabranch.last_report()["fallbacks"] == []
+
+
 def test_a_list_of_numbers():
     def split(x, counts):
         a, b = counts.tolist()

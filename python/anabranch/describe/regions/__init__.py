@@ -4,4 +4,5 @@ run decides. docs/design/regions.md. Start with `calls`.
 calls         subgraphs that operators run
 continuation  what reads sizes that the run decides, as a region
 run_numbers   numbers that the run decides, as tensors of one element
+run_slices    sizes of slices whose bounds the run decides
 """

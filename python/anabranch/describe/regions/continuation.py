@@ -23,6 +23,7 @@ from ...marks.mark_order import is_order
 from ..symbols import DATA_DEPENDENT, Unsupported, integer, numbers_of
 from ..tensors import describe, foreign_strides, memory_order
 from .run_numbers import COND, INVOKE
+from .run_slices import name_sizes
 
 # The key in the `meta` of a result that is laid out in another order: the order in which
 # the caller of the graph permutes its dimensions.
@@ -67,6 +68,7 @@ def with_continuation(
 ) -> torch.fx.GraphModule:
     """A graph that calls its continuation; the same graph if it needs none. With
     `contiguous` no caller permutes the results: each is contiguous as it is."""
+    name_sizes(module)
     if not any(map(_decides, module.graph.nodes)):
         return module
     if any(is_order(node.target) for node in module.graph.nodes):
