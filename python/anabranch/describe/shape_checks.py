@@ -13,12 +13,14 @@ import torch
 import torch.fx
 from torch.fx.experimental.symbolic_shapes import (
     GuardOnDataDependentSymNode,
+    free_unbacked_symbols,
     guard_or_false,
 )
 
 from ..errors import CompileError
 from ..location import user_line
-from .symbols import Unsupported
+from .regions.run_slices import length
+from .symbols import Unsupported, same
 
 aten = torch.ops.aten
 
@@ -144,9 +146,23 @@ def _index_select(self: torch.Tensor, dim: int, index: torch.Tensor) -> str | No
 
 
 def _slice_scatter(
-    self: torch.Tensor, src: torch.Tensor, *where: Any, **more: Any
+    self: torch.Tensor,
+    src: torch.Tensor,
+    dim: int = 0,
+    start: Any = None,
+    end: Any = None,
+    step: Any = 1,
 ) -> str | None:
-    return _as_part(src, aten.slice.Tensor(self, *where, **more))
+    if not any(free_unbacked_symbols(n) for n in (start, end) if n is not None):
+        return _as_part(src, aten.slice.Tensor(self, dim, start, end, step))
+    wanted = list(self.shape)
+    # The bounds are places (`regions/run_slices.py`).
+    wanted[dim] = length(start, end, step)
+    if not all(map(same, src.shape, wanted)):
+        raise Unsupported(
+            "aten.slice_scatter.default: whether its shapes fit is up to the data"
+        )
+    return None
 
 
 def _select_scatter(

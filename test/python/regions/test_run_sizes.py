@@ -169,6 +169,19 @@ def test_an_item_bounds_slices(dynamic):
     assert anabranch.last_report()["fallbacks"] == []
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_an_item_bounds_what_is_written(dynamic):
+    def write(x, n):
+        k, made = n.item(), x.clone()
+        made[:k] = 7.0
+        made[k:] += x[0]
+        return made
+
+    x = torch.randn(6, 4)
+    check(write, *((x, torch.tensor(k)) for k in (3, 0, 9, -2)), dynamic=dynamic)
+    assert anabranch.last_report()["fallbacks"] == []
+
+
 def test_a_list_of_numbers():
     def split(x, counts):
         a, b = counts.tolist()

@@ -17,9 +17,14 @@ import sympy
 import torch
 import torch.fx
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 aten = torch.ops.aten
+
+# The key in the `meta` of a slice whose bounds are places. A continuation has the slice
+# again.
+PLACED = "anabranch_placed"
 
 
 def bound(index: Any, size: Any) -> Any:
@@ -30,33 +35,56 @@ def bound(index: Any, size: Any) -> Any:
     return torch.sym_min(size, torch.sym_max(0, place))
 
 
+def length(first: Any, last: Any, step: int) -> Any:
+    """How many elements there are from one place on and before another."""
+    count = last if isinstance(first, int) and first == 0 else None
+    if count is None:
+        count = torch.sym_max(last - first, 0)
+    return (count + step - 1) // step
+
+
 def name_sizes(module: torch.fx.GraphModule) -> None:
     """Gives the slices of the graph their sizes, for all readers of their symbols."""
-    for node in module.graph.find_nodes(op="call_function", target=aten.slice.Tensor):
-        if node.meta.get("unbacked_bindings"):
+    for node in list(module.graph.nodes):
+        if node.target is aten.slice.Tensor and node.meta.get("unbacked_bindings"):
             _name_size(module.graph, node)
+        elif node.target is aten.slice_scatter.default:
+            _place(module.graph, node, {}, 2)
 
 
 def _name_size(graph: torch.fx.Graph, node: Node) -> None:
-    named = dict(zip(("self", "dim", "start", "end", "step"), node.args)) | node.kwargs
-    source, step = named["self"], named.get("step", 1)
-    value, whole = node.meta["val"], source.meta["val"]
-    dim = named.get("dim", 0) % whole.dim()
-    size = whole.shape[dim]
-    if not isinstance(step, int) or not isinstance(value.shape[dim], torch.SymInt):
+    found = _place(graph, node, node.meta["unbacked_bindings"], 1)
+    if found is None:
         return
-    with graph.inserting_before(node):
-        end = named.get("end")
-        first = _bound(graph, source, dim, named.get("start") or 0)
-        last = _bound(graph, source, dim, size if end is None else end)
-    low, high = _value(first), _value(last)
-    length = high if isinstance(low, int) and low == 0 else torch.sym_max(high - low, 0)
-    count = (length + step - 1) // step
-    _replace(value.shape[dim], count)
+    dim, low, high, step = found
+    value, whole = node.meta["val"], node.args[0].meta["val"]  # type: ignore[union-attr]
+    _replace(value.shape[dim], length(low, high, step))
     offset = whole.storage_offset() + low * whole.stride()[dim]
     _replace(value.storage_offset(), offset)
-    node.args, node.kwargs = (source, dim, first, last, step), {}
     del node.meta["unbacked_bindings"]
+
+
+def _place(
+    graph: torch.fx.Graph, node: Node, always: Any, tensors: int
+) -> tuple[int, Any, Any, int] | None:
+    """Puts places in the place of bounds that the run decides. Returns the dimension, the
+    places and the step; None: nothing was changed."""
+    names = ("self", "src")[:tensors] + ("dim", "start", "end", "step")
+    named: dict[str, Any] = dict(zip(names, node.args)) | dict(node.kwargs)
+    source, step = named["self"], named.get("step", 1)
+    whole = source.meta["val"]
+    dim = named.get("dim", 0) % whole.dim()
+    bounds = [named.get("start") or 0, named.get("end")]
+    by_run = any(free_unbacked_symbols(_value(n)) for n in bounds if n is not None)
+    if PLACED in node.meta or not isinstance(step, int) or not (always or by_run):
+        return None
+    node.meta[PLACED] = True
+    if bounds[1] is None:
+        bounds[1] = whole.shape[dim]
+    with graph.inserting_before(node):
+        first, last = (_bound(graph, source, dim, index) for index in bounds)
+    node.args, node.kwargs = (*node.args[:tensors], dim, first, last, step), {}
+    return dim, _value(first), _value(last), step
 
 
 def _bound(graph: torch.fx.Graph, source: Node, dim: int, index: Any) -> Any:
