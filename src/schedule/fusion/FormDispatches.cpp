@@ -259,14 +259,32 @@ void dropUnread(Block &block) {
   }
 }
 
+/// Merges operators into groups. What turns out too large for load to keep is
+/// left to the calls, where it has other neighbours to merge with.
+std::unique_ptr<Grouping> formGroups(func::FuncOp main,
+                                     Grouping::Operators &ofCalls) {
+  while (true) {
+    auto grouping = std::make_unique<Grouping>(main, ofCalls);
+    GroupFuser fuser(*grouping);
+    fuser.run();
+    Grouping::Operators large = grouping->tooLargeToKeep();
+    if (large.empty()) {
+      fuser.explain();
+      return grouping;
+    }
+    ofCalls.insert(large.begin(), large.end());
+  }
+}
+
 LogicalResult formDispatches(func::FuncOp main) {
   Block &block = main.getBody().front();
   if (failed(resolveDims(main)) || failed(hoistScalars(block)))
     return failure();
   // First: a group would compute them for the sake of their checks.
   dropUnread(block);
-  Grouping grouping(main);
-  GroupFuser(grouping).run();
+  Grouping::Operators ofCalls;
+  std::unique_ptr<Grouping> owner = formGroups(main, ofCalls);
+  const Grouping &grouping = *owner;
 
   Operation *terminator = block.getTerminator();
   OpBuilder builder(terminator);

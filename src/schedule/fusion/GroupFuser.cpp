@@ -18,8 +18,14 @@ bool GroupFuser::merge(int producer, int consumer, const Node &at) {
     attempt.commit();
     return true;
   }
-  ir::explainRefusal(at.op->getLoc(), "fused", attempt.reason());
+  if (ir::isExplaining(at.op->getContext()))
+    refusals.push_back({at.op->getLoc(), attempt.reason()});
   return false;
+}
+
+void GroupFuser::explain() const {
+  for (const Refusal &refusal : refusals)
+    ir::explainRefusal(refusal.at, "fused", refusal.why);
 }
 
 /// The bits of the widest element that a group reads of another one.

@@ -17,9 +17,16 @@ public:
       : grouping(grouping), nodes(grouping.nodes), groups(grouping.groups) {}
 
   void run();
+  /// Explains why groups were not merged.
+  void explain() const;
 
 private:
-  /// Tries to merge the two groups. Explains a refusal at the operator of `at`.
+  struct Refusal {
+    mlir::Location at;
+    std::string why;
+  };
+
+  /// Tries to merge the two groups. A refusal is one of the operator `at`.
   bool merge(int producer, int consumer, const Node &at);
   unsigned bitsRead(const FusionGroup &reader, int producer) const;
   void preferWideProducts(const FusionGroup &reader,
@@ -32,6 +39,7 @@ private:
   Grouping &grouping;
   const std::vector<Node> &nodes;
   const std::vector<FusionGroup> &groups;
+  std::vector<Refusal> refusals; ///< if anybody reads them
 };
 
 } // namespace schedule

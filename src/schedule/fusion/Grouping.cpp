@@ -23,7 +23,8 @@ namespace schedule {
 // Nodes
 //===----------------------------------------------------------------------===//
 
-Grouping::Grouping(func::FuncOp main) {
+Grouping::Grouping(func::FuncOp main, const Operators &ofCalls)
+    : ofCalls(ofCalls) {
   Block &block = main.getBody().front();
   for (Operation &op : block)
     kinds[&op] = classify(&op);
@@ -198,6 +199,28 @@ int Grouping::producerOf(Value value) const {
   return op && found != nodeOf.end() ? found->second : -1;
 }
 
+/// The bytes of a tensor of a static shape.
+static int64_t bytesOf(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.getNumElements() * std::max(8u, type.getElementTypeBitWidth()) /
+         8;
+}
+
+/// Whether load keeps results of these bytes for the sake of those read.
+static bool isWorthKeeping(int64_t made, int64_t read) {
+  constexpr int64_t small = 1 << 20;
+  return made <= 2 * read + small;
+}
+
+static bool grows(const Node &node) {
+  int64_t read = 0, made = 0;
+  for (const analysis::DimRead &input : node.reads)
+    read += bytesOf(input.value);
+  for (Value result : node.op->getResults())
+    made += bytesOf(result);
+  return !isWorthKeeping(made, read);
+}
+
 void Grouping::seedGroup(int index) {
   Node &node = nodes[index];
   FusionGroup group;
@@ -215,6 +238,7 @@ void Grouping::seedGroup(int index) {
         group.rows.push_back(axis);
   }
   group.constant = dependsOnConstantsOnly(node);
+  node.grows = group.constant && grows(node);
   node.group = groups.size();
   groups.push_back(std::move(group));
 }
@@ -237,14 +261,6 @@ SmallVector<analysis::Gather> gathersInPlace(const Node &reader) {
 // Groups that run at load
 //===----------------------------------------------------------------------===//
 
-static int64_t bytesOf(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  if (!type.hasStaticShape() || !type.getElementType().isIntOrFloat())
-    return -1;
-  return type.getNumElements() * std::max(8u, type.getElementTypeBitWidth()) /
-         8;
-}
-
 bool Grouping::isConstant(Value value) const {
   if (isa<BlockArgument>(value))
     return ir::isSteady(value);
@@ -252,24 +268,19 @@ bool Grouping::isConstant(Value value) const {
   return producer >= 0 && groups[nodes[producer].group].constant;
 }
 
-/// Whether the node reads frozen values and literals only, and its result is
-/// not much larger than what it reads.
+static bool hasKnownSize(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.hasStaticShape() && type.getElementType().isIntOrFloat();
+}
+
+/// Whether the node reads frozen values and literals only.
 bool Grouping::dependsOnConstantsOnly(const Node &node) const {
-  if (node.kind == OpKind::Fallback || node.kind == OpKind::Fence)
-    return false;
-  int64_t read = 1 << 20, made = 0;
-  for (const analysis::DimRead &input : node.reads) {
-    if (!isConstant(input.value))
-      return false;
-    read += 2 * bytesOf(input.value);
-  }
-  for (Value result : node.op->getResults()) {
-    int64_t bytes = bytesOf(result);
-    if (bytes < 0)
-      return false;
-    made += bytes;
-  }
-  if (made > read)
+  if (node.kind == OpKind::Fallback || node.kind == OpKind::Fence ||
+      ofCalls.contains(node.op) ||
+      !llvm::all_of(node.op->getResults(), hasKnownSize) ||
+      !llvm::all_of(node.reads, [&](const analysis::DimRead &input) {
+        return isConstant(input.value) && hasKnownSize(input.value);
+      }))
     return false;
   // Its sizes and scalars, also those of the views before it, must be literals.
   SmallVector<Operation *> work{node.op};
@@ -289,6 +300,37 @@ bool Grouping::dependsOnConstantsOnly(const Node &node) const {
         work.push_back(op);
     }
   return true;
+}
+
+/// Whether the group stores much more than it reads. A group of operators none
+/// of which does so by itself may.
+bool Grouping::keepsTooMuch(const FusionGroup &group) const {
+  if (llvm::none_of(group.nodes, [&](int index) { return nodes[index].grows; }))
+    return false;
+  DenseSet<Value> inputs;
+  int64_t read = 0, made = 0;
+  for (int index : group.nodes) {
+    const Node &node = nodes[index];
+    for (const analysis::DimRead &input : node.reads) {
+      int producer = producerOf(input.value);
+      bool isInside = producer >= 0 && &groups[nodes[producer].group] == &group;
+      if (!isInside && inputs.insert(input.value).second)
+        read += bytesOf(input.value);
+    }
+    if (isStored(group, node))
+      for (Value result : node.op->getResults())
+        made += bytesOf(result);
+  }
+  return !isWorthKeeping(made, read);
+}
+
+Grouping::Operators Grouping::tooLargeToKeep() const {
+  Operators found;
+  for (const FusionGroup &group : groups)
+    if (group.alive && group.constant && keepsTooMuch(group))
+      for (int index : group.nodes)
+        found.insert(nodes[index].op);
+  return found;
 }
 
 //===----------------------------------------------------------------------===//

@@ -35,6 +35,7 @@ struct Node {
   int group = -1;
   bool expensive = false; ///< itself, or a value it reads at its point
   bool readsTaps = false; ///< of a padded tensor (PaddedTaps.h)
+  bool grows = false;     ///< makes many more bytes than it reads
   ir::ScopeAttr scope;    ///< null: the default stream
   int fence = -1;         ///< the node of the last one before it; -1: none
   llvm::SmallVector<int> before; ///< nodes that come first, unread
@@ -67,7 +68,15 @@ llvm::SmallVector<analysis::Gather> gathersInPlace(const Node &reader);
 
 class Grouping {
 public:
-  explicit Grouping(mlir::func::FuncOp main);
+  using Operators = llvm::DenseSet<mlir::Operation *>;
+
+  /// Operators in `ofCalls` run in calls, also if they read steady values only.
+  Grouping(mlir::func::FuncOp main, const Operators &ofCalls);
+
+  /// The operators whose results load would keep, though they are much larger
+  /// than what they are computed from. Known when groups are merged: a merged
+  /// group keeps what it stores and nothing else.
+  Operators tooLargeToKeep() const;
 
   const Node &node(int index) const { return nodes[index]; }
   /// The groups in an order in which they can run. Calls of PyTorch are groups
@@ -95,11 +104,13 @@ private:
   void seedGroup(int index);
   bool isConstant(mlir::Value value) const;
   bool dependsOnConstantsOnly(const Node &node) const;
+  bool keepsTooMuch(const FusionGroup &group) const;
   /// The groups that must run before this one.
   llvm::SmallVector<int> producersOf(const FusionGroup &group) const;
   /// True if `to` needs `from` through some third group.
   bool reachesIndirectly(int from, int to) const;
 
+  const Operators &ofCalls;
   std::vector<Node> nodes;
   std::vector<FusionGroup> groups;
   llvm::DenseMap<mlir::Operation *, OpKind> kinds;

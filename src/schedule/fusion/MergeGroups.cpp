@@ -310,9 +310,19 @@ bool Merge::checkStores() {
 // Does it pay
 //===----------------------------------------------------------------------===//
 
+static int64_t elements(ArrayRef<int64_t> sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes)
+    product *= ShapedType::isDynamic(size) ? ir::typicalSize : size;
+  return product;
+}
+
 /// Costly values must not be evaluated again for each step of a loop that they
-/// do not depend on. A kernel evaluates a value of a whole row once per row.
+/// do not depend on. A kernel evaluates a value of a whole row once per row. At
+/// load a few times are cheaper than a value that is kept, or than calls that
+/// compute it again.
 bool Merge::checkRecomputation() {
+  constexpr int64_t timesAtLoad = 4;
   bool legal = true;
   forEachReadOfProducer(
       [&](const Node &reader, const analysis::DimRead &, const Node &made) {
@@ -320,16 +330,13 @@ bool Merge::checkRecomputation() {
           return;
         AxisSet madeAxes = largeAxes(made);
         bool oncePerRow = hasRows && containsAll(rows, madeAxes);
-        legal &= oncePerRow || containsAll(madeAxes, largeAxes(reader));
+        bool fewTimes = a.constant &&
+                        elements(reader.loops.sizes) <=
+                            timesAtLoad * elements(made.loops.sizes);
+        legal &= oncePerRow || fewTimes ||
+                 containsAll(madeAxes, largeAxes(reader));
       });
   return legal || refuse("costly work would be repeated");
-}
-
-static int64_t elements(ArrayRef<int64_t> sizes) {
-  int64_t product = 1;
-  for (int64_t size : sizes)
-    product *= ShapedType::isDynamic(size) ? ir::typicalSize : size;
-  return product;
 }
 
 bool Merge::checkParallelism() {

@@ -135,7 +135,7 @@ private:
       Formula power = scalar(op, made->getOperand(0), point, isUnsigned);
       return power ? combine(Kind::Exp2, power, nullptr) : nullptr;
     }
-    std::optional<Kind> kind = kindOf(made);
+    std::optional<Kind> kind = kindOf(op, made, isUnsigned);
     if (!kind)
       return nullptr;
     Formula left = scalar(op, made->getOperand(0), point, isUnsigned);
@@ -240,24 +240,27 @@ private:
     return nullptr;
   }
 
-  /// Arithmetic on integers of fewer bits might wrap around.
-  static std::optional<Kind> kindOf(Operation *op) {
-    if (isa<arith::AddFOp>(op))
+  static std::optional<Kind> kindOf(linalg::GenericOp op, Operation *made,
+                                    bool isUnsigned) {
+    if (isa<arith::AddFOp>(made))
       return Kind::Add;
-    if (isa<arith::SubFOp>(op))
+    if (isa<arith::SubFOp>(made))
       return Kind::Sub;
-    if (isa<arith::MulFOp>(op))
+    if (isa<arith::MulFOp>(made))
       return Kind::Mul;
-    if (isa<arith::DivFOp>(op))
+    if (isa<arith::DivFOp>(made))
       return Kind::Div;
-    bool isWide = op->getNumResults() == 1 &&
-                  op->getResult(0).getType().isIntOrFloat() &&
-                  op->getResult(0).getType().getIntOrFloatBitWidth() >= 16;
-    if (isWide && isa<arith::AddIOp>(op))
-      return Kind::Add;
-    if (isWide && isa<arith::SubIOp>(op))
-      return Kind::Sub;
+    if (isa<arith::AddIOp, arith::SubIOp>(made) &&
+        isExact(op, made->getResult(0), isUnsigned))
+      return isa<arith::AddIOp>(made) ? Kind::Add : Kind::Sub;
     return std::nullopt;
+  }
+
+  /// Sums of bytes may wrap around where their ranges don't exclude it; wider
+  /// ones of few bits don't.
+  static bool isExact(linalg::GenericOp op, Value sum, bool isUnsigned) {
+    return sum.getType().getIntOrFloatBitWidth() >= 16 ||
+           neverOverflows(op, sum, isUnsigned);
   }
 };
 

@@ -55,9 +55,16 @@ public:
   explicit BodyRanges(linalg::GenericOp op) : op(op) {}
 
   IntegerRange of(Value value, bool isUnsigned) {
-    IntegerRange all = allIntegers(bitsOf(value), isUnsigned);
+    return ofExact(value, isUnsigned)
+        .value_or(allIntegers(bitsOf(value), isUnsigned));
+  }
+
+  /// None if an operation that makes the value may overflow.
+  std::optional<IntegerRange> ofExact(Value value, bool isUnsigned) {
     std::optional<IntegerRange> found = find(value, isUnsigned);
-    return found && all.contains(*found) ? *found : all;
+    if (found && !allIntegers(bitsOf(value), isUnsigned).contains(*found))
+      found = std::nullopt;
+    return found;
   }
 
 private:
@@ -78,13 +85,33 @@ private:
       return of(made->getOperand(0), /*isUnsigned=*/false);
     if (isa<arith::ExtUIOp>(made))
       return of(made->getOperand(0), /*isUnsigned=*/true);
+    if (auto extract = dyn_cast<tensor::ExtractOp>(made))
+      return rangeOfElements(extract.getTensor(), isUnsigned);
     if (isa<arith::SelectOp>(made))
       return of(made->getOperand(1), isUnsigned)
           .with(of(made->getOperand(2), isUnsigned));
-    if (isa<arith::AndIOp, arith::ShRUIOp, arith::ShRSIOp, arith::AddIOp,
-            arith::SubIOp>(made))
+    if (isa<arith::AddIOp, arith::SubIOp>(made))
+      return ofSum(made, isUnsigned);
+    if (isa<arith::AndIOp, arith::ShRUIOp, arith::ShRSIOp>(made))
       return withConstant(made, isUnsigned);
     return std::nullopt;
+  }
+
+  std::optional<IntegerRange> ofSum(Operation *made, bool isUnsigned) {
+    Value left = made->getOperand(0), right = made->getOperand(1);
+    if (bitsOf(left) > 32)
+      return std::nullopt;
+    // A constant is not cut to the range of its type: unsigned numbers add a
+    // negative one to subtract.
+    auto number = constantOf(right);
+    IntegerRange a = of(left, isUnsigned);
+    IntegerRange b =
+        number ? IntegerRange{*number, *number} : of(right, isUnsigned);
+    if (a.isEmpty() || b.isEmpty())
+      return none;
+    if (isa<arith::AddIOp>(made))
+      return IntegerRange{a.low + b.low, a.high + b.high};
+    return IntegerRange{a.low - b.high, a.high - b.low};
   }
 
   std::optional<IntegerRange> withConstant(Operation *made, bool isUnsigned) {
@@ -92,11 +119,6 @@ private:
     auto number = constantOf(made->getOperand(1));
     if (!number || bitsOf(value) > 32)
       return std::nullopt;
-    if (isa<arith::AddIOp, arith::SubIOp>(made)) {
-      IntegerRange from = of(value, isUnsigned);
-      int64_t more = isa<arith::AddIOp>(made) ? *number : -*number;
-      return IntegerRange{from.low + more, from.high + more};
-    }
     if (*number < 0)
       return std::nullopt;
     if (isa<arith::AndIOp>(made))
@@ -109,6 +131,10 @@ private:
 };
 
 } // namespace
+
+bool neverOverflows(linalg::GenericOp op, Value sum, bool isUnsigned) {
+  return BodyRanges(op).ofExact(sum, isUnsigned).has_value();
+}
 
 std::optional<IntegerRange> rangeOfArgument(Value tensor) {
   auto ends = ir::rangeOf(tensor);

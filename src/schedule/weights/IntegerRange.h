@@ -4,6 +4,7 @@
 #ifndef ANABRANCH_SCHEDULE_WEIGHTS_INTEGERRANGE_H
 #define ANABRANCH_SCHEDULE_WEIGHTS_INTEGERRANGE_H
 
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/Value.h"
 
 #include <cstdint>
@@ -32,9 +33,14 @@ IntegerRange allIntegers(unsigned bits, bool isUnsigned);
 std::optional<IntegerRange> rangeOfArgument(mlir::Value tensor);
 
 /// The range of the elements of an integer tensor, read as unsigned or as
-/// signed. The function looks through masks, shifts, extensions and the views
-/// between them.
+/// signed. The function looks through masks, shifts, sums, extensions and the
+/// views between them.
 IntegerRange rangeOfElements(mlir::Value tensor, bool isUnsigned);
+
+/// Whether a sum or a difference in the body of `op` is that of the integers:
+/// the ranges of its operands exclude that it wraps around.
+bool neverOverflows(mlir::linalg::GenericOp op, mlir::Value sum,
+                    bool isUnsigned);
 
 } // namespace schedule
 } // namespace anabranch

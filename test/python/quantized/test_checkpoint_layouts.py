@@ -40,19 +40,19 @@ class Layout(nn.Module):
 class Gptq(Layout):
     """Words of depths, zero points in words of columns, and the group of each depth."""
 
-    def __init__(self) -> None:
+    def __init__(self, n: int = N, k: int = K) -> None:
         super().__init__()
-        self.register_buffer("qweight", _words(_mix(0, 16, K // 8, N, 8)))
-        self.register_buffer("qzeros", _words(_mix(0, 16, K // GROUP, N // 8, 8)))
-        self.register_buffer("scales", torch.rand(K // GROUP, N) * 0.02 + 0.01)
-        self.register_buffer("g_idx", torch.arange(K, dtype=torch.int32) // GROUP)
+        self.register_buffer("qweight", _words(_mix(0, 16, k // 8, n, 8)))
+        self.register_buffer("qzeros", _words(_mix(0, 16, k // GROUP, n // 8, 8)))
+        self.register_buffer("scales", torch.rand(k // GROUP, n) * 0.02 + 0.01)
+        self.register_buffer("g_idx", torch.arange(k, dtype=torch.int32) // GROUP)
         self.register_buffer("shifts", SHIFTS.unsqueeze(0))
 
     def dequantized(self, dtype: torch.dtype) -> torch.Tensor:
         words = self.qweight.unsqueeze(1).expand(-1, 8, -1)
-        weight = ((words >> self.shifts.unsqueeze(-1)) & 15).reshape(K, N)
+        weight = ((words >> self.shifts.unsqueeze(-1)) & 15).flatten(0, 1)
         words = self.qzeros.unsqueeze(2).expand(-1, -1, 8)
-        zeros = ((words >> self.shifts.unsqueeze(0)) & 15).reshape(-1, N)
+        zeros = ((words >> self.shifts.unsqueeze(0)) & 15).flatten(1)
         group = self.g_idx.long()
         return self.scales.to(dtype)[group] * (weight - zeros[group])
 
@@ -60,17 +60,17 @@ class Gptq(Layout):
 class Awq(Layout):
     """Words of columns in an order of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, n: int = N, k: int = K) -> None:
         super().__init__()
-        self.register_buffer("qweight", _words(_mix(0, 16, K, N // 8, 8)))
-        self.register_buffer("qzeros", _words(_mix(0, 16, K // GROUP, N // 8, 8)))
-        self.register_buffer("scales", torch.rand(K // GROUP, N) * 0.02 + 0.01)
+        self.register_buffer("qweight", _words(_mix(0, 16, k, n // 8, 8)))
+        self.register_buffer("qzeros", _words(_mix(0, 16, k // GROUP, n // 8, 8)))
+        self.register_buffer("scales", torch.rand(k // GROUP, n) * 0.02 + 0.01)
 
     def dequantized(self, dtype: torch.dtype) -> torch.Tensor:
         shifts = torch.arange(0, 32, 4, dtype=torch.int32)
         order = torch.tensor([0, 4, 1, 5, 2, 6, 3, 7])
         weight, zeros = (
-            ((words[:, :, None] >> shifts)[:, :, order] & 15).reshape(-1, N)
+            ((words[:, :, None] >> shifts)[:, :, order] & 15).flatten(1)
             for words in (self.qweight, self.qzeros)
         )
         scales = self.scales.to(dtype).repeat_interleave(GROUP, dim=0)
@@ -99,34 +99,34 @@ class Table(Layout):
 class Mxfp4(Layout):
     """Pairs of e2m1 in a byte, and powers of two for each 32 depths."""
 
-    def __init__(self) -> None:
+    def __init__(self, n: int = N, k: int = K) -> None:
         super().__init__()
-        pairs = torch.randint(0, 256, (N, K // 2), dtype=torch.uint8)
+        pairs = torch.randint(0, 256, (n, k // 2), dtype=torch.uint8)
         self.register_buffer("pairs", pairs)
-        scale = torch.randint(120, 130, (N, K // 32), dtype=torch.uint8)
+        scale = torch.randint(120, 130, (n, k // 32), dtype=torch.uint8)
         self.register_buffer("scale", scale)
         self.register_buffer("table", torch.cat([FP4, -FP4]))
 
     def dequantized(self, dtype: torch.dtype) -> torch.Tensor:
-        index = torch.stack([self.pairs & 15, self.pairs >> 4], -1).view(N, K).long()
-        numbers = self.table.to(dtype)[index].view(N, K // 32, 32)
+        index = torch.stack([self.pairs & 15, self.pairs >> 4], -1).flatten(1).long()
+        numbers = self.table.to(dtype)[index].unflatten(1, (-1, 32))
         exponent = self.scale.to(torch.int32) - 127
-        return torch.ldexp(numbers, exponent.unsqueeze(-1)).view(N, K).t()
+        return torch.ldexp(numbers, exponent.unsqueeze(-1)).flatten(1).t()
 
 
 class Mxfp8(Layout):
     """Floats of eight bits, and bytes that are exponents of each 32 depths."""
 
-    def __init__(self) -> None:
+    def __init__(self, n: int = N, k: int = K) -> None:
         super().__init__()
-        self.register_buffer("weight", torch.randn(N, K).to(torch.float8_e4m3fn))
-        scale = torch.randint(120, 130, (N, K // 32), dtype=torch.uint8)
+        self.register_buffer("weight", torch.randn(n, k).to(torch.float8_e4m3fn))
+        scale = torch.randint(120, 130, (n, k // 32), dtype=torch.uint8)
         self.register_buffer("scale", scale)
 
     def dequantized(self, dtype: torch.dtype) -> torch.Tensor:
         scale = (self.scale.to(torch.int32) << 23).view(torch.float32).to(dtype)
-        groups = self.weight.to(dtype).view(N, -1, 32) * scale.unsqueeze(-1)
-        return groups.view(N, K).t()
+        groups = self.weight.to(dtype).unflatten(1, (-1, 32)) * scale.unsqueeze(-1)
+        return groups.flatten(1).t()
 
 
 LAYOUTS = {
@@ -155,9 +155,20 @@ def test_a_weight_stays_in_its_few_bits(layout, dtype, rows, tmp_path) -> None:
     assert reads_few_bits(tmp_path)
 
 
-def test_a_call_computes_the_product_alone(tmp_path) -> None:
-    """The floats of a large weight are nobody's result, so no call makes them."""
-    module, x = Table(64, LARGE, LARGE).eval(), torch.randn(2, LARGE)
+LARGE_LAYOUTS = {
+    "gptq": lambda: Gptq(LARGE, LARGE),
+    "awq": lambda: Awq(LARGE, LARGE),
+    "nf4": lambda: Table(64, LARGE, LARGE),
+    "mxfp4": lambda: Mxfp4(LARGE, LARGE),
+    "mxfp8": lambda: Mxfp8(LARGE, LARGE),
+}
+
+
+@pytest.mark.parametrize("layout", LARGE_LAYOUTS)
+def test_a_call_computes_the_product_alone(layout, tmp_path) -> None:
+    """The integers and floats of a large weight are nobody's result, so neither load
+    keeps them nor a call makes them."""
+    module, x = LARGE_LAYOUTS[layout]().eval(), torch.randn(2, LARGE)
     config = anabranch.Config(freeze=True, dump=str(tmp_path))
     with torch.no_grad():
         found = anabranch.compile(module, config=config, dynamic=False)(x)
