@@ -6,14 +6,18 @@
 #include "selection/Keys.h"
 #include "selection/Mask.h"
 #include "selection/Rows.h"
+#include "selection/Sort.h"
 #include "selection/SpreadSort.h"
 #include "selection/Unique.h"
 #include "selection/UniqueRows.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <numeric>
 #include <random>
 
 namespace anabranch::selection {
@@ -193,6 +197,69 @@ TEST(Unique, FindsNumbersCountsAndInverse) {
             (std::vector<int64_t>{1, 2, 3, 1, 1}));
   EXPECT_EQ(std::vector<int64_t>(inverse, inverse + 8),
             (std::vector<int64_t>{2, 3, 0, 2, 1, 1, 4, 2}));
+}
+
+/// The rows of a line in order, by a stable sort that compares.
+std::vector<int64_t> orderOf(const std::vector<float> &line, Order order) {
+  std::vector<int64_t> rows(line.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  auto less = [](float a, float b) {
+    return std::isnan(b) ? !std::isnan(a) : a < b;
+  };
+  std::stable_sort(rows.begin(), rows.end(), [&](int64_t a, int64_t b) {
+    return order == Order::LeastFirst ? less(line[a], line[b])
+                                      : less(line[b], line[a]);
+  });
+  return rows;
+}
+
+TEST(Sort, OrdersLinesOfEachSizeAndKeepsEqualOnes) {
+  std::mt19937 random(3);
+  const float special[] = {NAN, -0.0f, 0.0f, INFINITY, -INFINITY, 1, 1};
+  for (int64_t rows : {1, 2, 7, 49, 300})
+    for (int64_t inner : {1, 3})
+      for (Order order : {Order::LeastFirst, Order::LargestFirst})
+        for (int64_t kept : {int64_t(0), rows / 2, rows}) {
+          std::vector<float> numbers(2 * rows * inner);
+          for (float &number : numbers)
+            number = random() % 3 ? special[random() % 7] : float(random());
+          std::vector<float> sorted(2 * kept * inner);
+          std::vector<int64_t> places(sorted.size());
+          sortLines(numbers.data(), DType::F32, {2, rows, inner}, order, kept,
+                    sorted.data(), places.data());
+          for (int64_t at = 0; at < 2 * inner; ++at) {
+            int64_t from = at / inner * rows * inner + at % inner;
+            int64_t to = at / inner * kept * inner + at % inner;
+            std::vector<float> line(rows);
+            for (int64_t row = 0; row < rows; ++row)
+              line[row] = numbers[from + row * inner];
+            std::vector<int64_t> expected = orderOf(line, order);
+            for (int64_t i = 0; i < kept; ++i) {
+              ASSERT_EQ(places[to + i * inner], expected[i]);
+              ASSERT_EQ(std::memcmp(&sorted[to + i * inner], &line[expected[i]],
+                                    sizeof(float)),
+                        0);
+            }
+          }
+        }
+}
+
+TEST(Sort, OrdersIntegersBytesAndHalves) {
+  const int64_t wide[] = {3, INT64_MIN, INT64_MAX, -1};
+  int64_t sorted[4], places[4];
+  sortLines(wide, DType::I64, {1, 4, 1}, Order::LeastFirst, 4, sorted, places);
+  EXPECT_EQ(std::vector<int64_t>(sorted, sorted + 4),
+            (std::vector<int64_t>{INT64_MIN, -1, 3, INT64_MAX}));
+  const uint8_t bytes[] = {7, 200, 7, 0};
+  sortLines(bytes, DType::U8, {1, 4, 1}, Order::LargestFirst, 4, nullptr,
+            places);
+  EXPECT_EQ(std::vector<int64_t>(places, places + 4),
+            (std::vector<int64_t>{1, 0, 2, 3}));
+  const uint16_t halves[] = {0x3c00, 0xbc00, 0x7e00}; // 1, -1, NaN
+  sortLines(halves, DType::F16, {1, 3, 1}, Order::LargestFirst, 2, nullptr,
+            places);
+  EXPECT_EQ(std::vector<int64_t>(places, places + 2),
+            (std::vector<int64_t>{2, 0}));
 }
 
 TEST(UniqueRows, SortsAllOrKeepsNeighbours) {

@@ -8,18 +8,6 @@
 
 namespace anabranch::selection {
 
-namespace {
-
-/// A number that knows where it comes from.
-struct Placed {
-  uint64_t key;
-  int64_t place;
-};
-
-uint64_t keyOf(const Placed &entry) { return entry.key; }
-
-} // namespace
-
 /// Keeps the first of equal neighbours. `found` gets each entry, and the number
 /// of the different one that it equals.
 template <typename Entry, typename Found>

@@ -9,16 +9,12 @@
 #define ANABRANCH_SELECTION_UNIQUEROWS_H
 
 #include "anabranch/Tensor.h"
+#include "selection/RowShape.h"
 
 #include <cstdint>
 #include <vector>
 
 namespace anabranch::selection {
-
-/// A contiguous tensor [outer, rows, inner], of which row `i` is [:, i, :].
-struct RowShape {
-  int64_t outer, rows, inner;
-};
 
 class UniqueRows {
 public:

@@ -1,8 +1,9 @@
 """Names the calls that the runtime runs itself: those that select by a mask, repeat,
-count, and find what differs.
+count, sort, and find what differs.
 
 The runtime has these operators in `src/runtime/operators`, so a package needs no PyTorch
-for them. A call that differs from what they take stays PyTorch's."""
+for them. A call that a kernel can compute becomes one all the same; a call that differs
+from what they take stays PyTorch's."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ def _repeats(named: dict[str, Any]) -> bool:
     return named["repeats"].dtype in _REPEATS and named["repeats"].dim() == 1
 
 
-def _differ(named: dict[str, Any]) -> bool:
+def _have_order(named: dict[str, Any]) -> bool:
     return named["self"].dtype in (*_COUNTS, *_FLOATS, torch.bool)
 
 
@@ -85,14 +86,14 @@ def _scatters(named: dict[str, Any]) -> bool:
     return _is_dense(named["self"]) and named["mask"].dtype in MASKS
 
 
-def _finds_bounds(named: dict[str, Any]) -> bool:
-    """Whether `histc` looks for its bounds: a kernel counts between given ones."""
-    bounds = (named.get("min", 0), named.get("max", 0))
-    return named["self"].dtype in _WEIGHTS and bounds[0] == bounds[1]
-
-
-def _has_edges(named: dict[str, Any]) -> bool:
+def _has_bins(named: dict[str, Any]) -> bool:
     return named["self"].dtype in _WEIGHTS
+
+
+def _takes_largest(named: dict[str, Any]) -> bool:
+    """PyTorch takes any of equal elements, of which integers have many: its choice and
+    the runtime's would differ."""
+    return named["self"].dtype in _FLOATS
 
 
 _TAKES: dict[OpOverload, Callable[[dict[str, Any]], bool]] = {
@@ -103,11 +104,14 @@ _TAKES: dict[OpOverload, Callable[[dict[str, Any]], bool]] = {
     aten.masked_select.default: lambda named: _is_dense(named["self"]),
     aten.masked_scatter.default: _scatters,
     aten.repeat_interleave.Tensor: _repeats,
-    aten._unique2.default: _differ,
-    aten.unique_dim.default: _differ,
-    aten.unique_consecutive.default: _differ,
+    aten._unique2.default: _have_order,
+    aten.unique_dim.default: _have_order,
+    aten.unique_consecutive.default: _have_order,
     aten.bincount.default: _counts,
-    aten.histc.default: _finds_bounds,
-    aten.histogram.bin_ct: _has_edges,
-    aten.histogram.bins_tensor: _has_edges,
+    aten.histc.default: _has_bins,
+    aten.histogram.bin_ct: _has_bins,
+    aten.histogram.bins_tensor: _has_bins,
+    aten.sort.default: _have_order,
+    aten.sort.stable: _have_order,
+    aten.topk.default: _takes_largest,
 }

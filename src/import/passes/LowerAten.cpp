@@ -112,7 +112,10 @@ static LogicalResult lowerOrExplain(ir::AtenOp op) {
     return explain("it writes its arguments");
   if (op->hasAttr(ir::runSizedAttr))
     return explain("the size of its result depends on data");
-  const OpRow *row = OpTable::get().lookup(op.getCallee());
+  // The runtime's operators have PyTorch's names. It runs what no kernel takes.
+  StringRef name = op.getCallee();
+  name.consume_front("runtime::");
+  const OpRow *row = OpTable::get().lookup(name);
   if (!row)
     return explain("no lowering");
   if (std::string why = dtypeRefusal(op, *row); !why.empty())

@@ -7,6 +7,7 @@
 #include "runtime/operators/HistogramOperators.h"
 #include "runtime/operators/MaskOperators.h"
 #include "runtime/operators/OwnCall.h"
+#include "runtime/operators/SortOperators.h"
 #include "runtime/operators/UniqueOperators.h"
 
 #include <new>
@@ -34,6 +35,8 @@ constexpr Row rows[] = {
     {"runtime::bincount", runBincount},
     {"runtime::histc", runHistc},
     {"runtime::histogram", runHistogram},
+    {"runtime::sort", runSort},
+    {"runtime::topk", runTopK},
 };
 
 } // namespace

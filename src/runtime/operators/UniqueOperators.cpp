@@ -3,8 +3,8 @@
 
 #include "runtime/operators/UniqueOperators.h"
 
+#include "runtime/operators/OrderedSelf.h"
 #include "runtime/operators/OwnCall.h"
-#include "selection/Keys.h"
 #include "selection/Unique.h"
 #include "selection/UniqueRows.h"
 
@@ -14,24 +14,6 @@ namespace {
 
 using selection::RowShape;
 using selection::UniqueRows;
-
-/// `self`; the call fails if its numbers have no order.
-TensorView orderedSelf(OwnCall &call) {
-  TensorView self = call.tensor("self");
-  if (call.ok() && !selection::hasKeys(self.dtype))
-    call.fail("has no order for this dtype");
-  return self;
-}
-
-/// The dimension of the call, from zero on; the call fails for others.
-int32_t dimensionOf(OwnCall &call, const TensorView &self) {
-  int64_t dim = call.integer("dim");
-  if (dim < -self.rank || dim >= self.rank) {
-    call.fail("has no dimension " + std::to_string(dim));
-    return 0;
-  }
-  return static_cast<int32_t>(dim < 0 ? dim + self.rank : dim);
-}
 
 /// Makes the inverse and the counts if the program reads them.
 void makeOthers(OwnCall &call, const UniqueRows &unique,
@@ -56,8 +38,7 @@ void runAlong(OwnCall &call, const TensorView &self, UniqueRows::Among among) {
   if (!call.ok())
     return;
   std::vector<int64_t> shape = shapeOf(self);
-  RowShape rows{countOf(self.shape, self.shape + dim), shape[dim],
-                countOf(self.shape + dim + 1, self.shape + self.rank)};
+  RowShape rows = rowsAlong(self, dim);
   if (rows.rows && elementsOf(self) == 0)
     return call.fail("has rows without elements");
   UniqueRows unique(self.data, self.dtype, rows, among);

@@ -324,18 +324,16 @@ static int64_t elements(ArrayRef<int64_t> sizes) {
 bool Merge::checkRecomputation() {
   constexpr int64_t timesAtLoad = 4;
   bool legal = true;
-  forEachReadOfProducer(
-      [&](const Node &reader, const analysis::DimRead &, const Node &made) {
-        if (!made.expensive || made.kind == OpKind::Reduction)
-          return;
-        AxisSet madeAxes = largeAxes(made);
-        bool oncePerRow = hasRows && containsAll(rows, madeAxes);
-        bool fewTimes = a.constant &&
-                        elements(reader.loops.sizes) <=
-                            timesAtLoad * elements(made.loops.sizes);
-        legal &= oncePerRow || fewTimes ||
-                 containsAll(madeAxes, largeAxes(reader));
-      });
+  forEachReadOfProducer([&](const Node &reader, const analysis::DimRead &,
+                            const Node &made) {
+    if (!made.expensive || made.kind == OpKind::Reduction)
+      return;
+    AxisSet madeAxes = largeAxes(made);
+    bool oncePerRow = hasRows && containsAll(rows, madeAxes);
+    bool fewTimes = a.constant && elements(reader.loops.sizes) <=
+                                      timesAtLoad * elements(made.loops.sizes);
+    legal &= oncePerRow || fewTimes || containsAll(madeAxes, largeAxes(reader));
+  });
   return legal || refuse("costly work would be repeated");
 }
 
