@@ -25,9 +25,14 @@ _WEIGHTS = (torch.float64, torch.float32)
 MASKS = (torch.bool, torch.uint8)
 
 
-def own_name(node: torch.fx.Node, target: OpOverload) -> str | None:
-    """The runtime's operator that runs the call; None if it has none."""
-    takes = _TAKES.get(target)
+def own_name(
+    node: torch.fx.Node, target: OpOverload, standalone: bool = False
+) -> str | None:
+    """The runtime's operator that runs the call; None if it has none.
+
+    standalone  PyTorch may be missing where the program runs
+    """
+    takes = _TAKES.get(target) or (_CHOOSES.get(target) if standalone else None)
     if takes is None:
         return None
     values = _values(node.args)
@@ -90,10 +95,8 @@ def _has_bins(named: dict[str, Any]) -> bool:
     return named["self"].dtype in _WEIGHTS
 
 
-def _takes_largest(named: dict[str, Any]) -> bool:
-    """PyTorch takes any of equal elements, of which integers have many: its choice and
-    the runtime's would differ."""
-    return named["self"].dtype in _FLOATS
+def _is_stable(named: dict[str, Any]) -> bool:
+    return _have_order(named) and bool(named.get("stable"))
 
 
 _TAKES: dict[OpOverload, Callable[[dict[str, Any]], bool]] = {
@@ -111,7 +114,12 @@ _TAKES: dict[OpOverload, Callable[[dict[str, Any]], bool]] = {
     aten.histc.default: _has_bins,
     aten.histogram.bin_ct: _has_bins,
     aten.histogram.bins_tensor: _has_bins,
+    aten.sort.stable: _is_stable,
+}
+# PyTorch orders equal elements in its own way here. Results are eager's where it runs;
+# elsewhere equal elements keep their order.
+_CHOOSES: dict[OpOverload, Callable[[dict[str, Any]], bool]] = {
     aten.sort.default: _have_order,
     aten.sort.stable: _have_order,
-    aten.topk.default: _takes_largest,
+    aten.topk.default: _have_order,
 }

@@ -29,9 +29,12 @@ OPERATORS = (COND, WHILE, SCAN, MAP, INVOKE)
 
 class Regions:
     """The regions of a graph and of its regions, by number. A region has a lower number
-    than those inside of it."""
+    than those inside of it.
 
-    def __init__(self) -> None:
+    standalone  the program may run without PyTorch"""
+
+    def __init__(self, standalone: bool) -> None:
+        self.standalone = standalone
         self.graphs: list[dict[str, Any]] = []
         self.constants: dict[str, torch.Tensor] = {}
 
