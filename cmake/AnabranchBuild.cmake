@@ -135,17 +135,18 @@ endif()
 
 include(AnabranchEmulator)
 
-# anabranch_units(<result> <base> <source>...): what is compiled for the sources below a
-# base. The files of a folder are one unit, in parts of at most 12 files: headers and their
+# anabranch_units(<result> <kind> <base> <source>...): what is compiled for the sources
+# below a base. The files of a folder are one unit, in parts of at most 12 files: headers and their
 # templates take most of a file's time. So the names that a file keeps to itself are unique
-# in its folder. A file with flags of its own is compiled alone.
-function(anabranch_units result base)
-  get_filename_component(kind ${base} NAME)
+# in its folder. A file with flags of its own is compiled alone, and so is one with all
+# names of LLVM, of which MLIR has some too.
+function(anabranch_units result kind base)
   set(units)
   set(folders)
   foreach(source IN LISTS ARGN)
     get_source_file_property(flags ${source} COMPILE_OPTIONS)
-    if(flags)
+    file(STRINGS ${source} names REGEX "^using namespace llvm;")
+    if(flags OR names)
       list(APPEND units ${source})
       continue()
     endif()
@@ -195,12 +196,7 @@ function(anabranch_room name)
   if(NOT sources)
     return()
   endif()
-  # Files with LLVM have the precompiled header instead. Some of one folder define the same
-  # names, or use all names of LLVM where others use MLIR's.
-  set(units ${sources})
-  if(NOT ROOM_LLVM)
-    anabranch_units(units ${CMAKE_SOURCE_DIR}/src ${sources})
-  endif()
+  anabranch_units(units src ${CMAKE_SOURCE_DIR}/src ${sources})
   add_library(room_${name} OBJECT ${units})
   add_dependencies(room_${name} anabranch_schema)
   target_include_directories(room_${name} PUBLIC
@@ -219,7 +215,8 @@ function(anabranch_room name)
       file(GLOB helpers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/support/${room}/*.cpp)
       list(APPEND support ${helpers})
     endforeach()
-    add_executable(${name}-test ${tests} ${support})
+    anabranch_units(test_units tests ${CMAKE_SOURCE_DIR}/src ${tests})
+    add_executable(${name}-test ${test_units} ${support})
     target_include_directories(${name}-test PRIVATE ${CMAKE_SOURCE_DIR}/test)
     if(ANABRANCH_SANITIZE)
       # Compiling a sanitized test takes thrice as long with optimizations.
@@ -366,7 +363,7 @@ function(anabranch_python_module)
     return()
   endif()
   include(AnabranchPython)
-  anabranch_units(units ${CMAKE_SOURCE_DIR}/python/bindings ${sources})
+  anabranch_units(units bindings ${CMAKE_SOURCE_DIR}/python/bindings ${sources})
   anabranch_add_extension(${units})
 endfunction()
 

@@ -120,7 +120,7 @@ endfunction()
 function(anabranch_wheel_binding tag include)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/bindings/*.cpp)
   set(target binding_${tag})
-  anabranch_units(units ${CMAKE_SOURCE_DIR}/python/bindings ${sources})
+  anabranch_units(units bindings ${CMAKE_SOURCE_DIR}/python/bindings ${sources})
   add_library(${target} MODULE EXCLUDE_FROM_ALL ${units} ${nanobind_ROOT}/../src/nb_combined.cpp)
   target_include_directories(${target} SYSTEM PRIVATE ${include}
     ${nanobind_ROOT}/../include ${nanobind_ROOT}/../ext/robin_map/include)

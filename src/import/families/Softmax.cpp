@@ -4,6 +4,7 @@
 // A softmax is four generics (maximum, exponential, sum, quotient) over the
 // same rows, so dispatch formation makes one kernel of them.
 
+#include "import/lowering/Moves.h"
 #include "import/lowering/OpTable.h"
 #include "import/lowering/Shapes.h"
 
@@ -21,13 +22,6 @@ struct Rows {
   DType math;
 };
 } // namespace
-
-/// A 0-d tensor counts as one row of one element.
-static Operand atLeast1d(LoweringBuilder &b, Operand tensor) {
-  if (tensor.rank() == 0)
-    tensor.value = reshape(b.builder, b.loc, tensor.value, {b.indexAttr(1)});
-  return tensor;
-}
 
 static Rows rowsOf(ir::AtenOp op, LoweringBuilder &b, StringRef name) {
   Rows rows;

@@ -164,7 +164,7 @@ static SmallVector<Value> chooseFew(LoweringBuilder &b, const Rows &rows) {
   return {values, positions};
 }
 
-static Num comesBefore(Num a, Num b, bool largest) {
+static Num isChosenBefore(Num a, Num b, bool largest) {
   Num aNan = s::isNan(a), bNan = s::isNan(b);
   return largest ? (a > b) | (aNan & !bNan) : (b > a) | (bNan & !aNan);
 }
@@ -188,10 +188,10 @@ static SmallVector<Value> placeAll(LoweringBuilder &b, const Rows &rows) {
       {b.tensor(self.value, self.dtype, own),
        b.tensor(self.value, self.dtype, other)},
       pairs, {rank}, Combine::Add, wide, [&](Body &body, ArrayRef<Num> x) {
-        Num equal = !comesBefore(x[0], x[1], largest) &
-                    !comesBefore(x[1], x[0], largest);
+        Num equal = !isChosenBefore(x[0], x[1], largest) &
+                    !isChosenBefore(x[1], x[0], largest);
         Num earlier = s::index(body, rank) < s::index(body, dim);
-        return s::cast(comesBefore(x[1], x[0], largest) | (equal & earlier),
+        return s::cast(isChosenBefore(x[1], x[0], largest) | (equal & earlier),
                        wide);
       });
 

@@ -16,7 +16,7 @@ namespace importer {
 namespace {
 
 /// Floats have all integers up to this, and the halves between them.
-constexpr double mostZero = 1 << 20;
+constexpr double mostHalved = 1 << 20;
 constexpr double mostByte = 255;
 
 /// The call that makes a tensor, if it has one of these names.
@@ -67,7 +67,7 @@ std::optional<Rounding> Rounding::find(Value converted, DType byte) {
   if (ir::AtenOp add = madeBy(sum, {"add.Tensor"})) {
     auto zero = add.getFloatArg("other");
     if (!zero || add.getFloatArg("alpha").value_or(1) != 1 ||
-        std::trunc(*zero) != *zero || std::abs(*zero) > mostZero)
+        std::trunc(*zero) != *zero || std::abs(*zero) > mostHalved)
       return std::nullopt;
     found.zero = *zero;
     sum = add.getOperandArg("self");

@@ -4,19 +4,12 @@
 #include "kernels/footprint/IndexRange.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/Matchers.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 
 namespace anabranch {
 namespace kernels {
-
-static std::optional<int64_t> known(Value value) {
-  APInt number;
-  if (matchPattern(value, m_ConstantInt(&number)))
-    return number.getSExtValue();
-  return std::nullopt;
-}
 
 Value RangeBuilder::select(Value condition, Value a, Value b) {
   return lanes.make<arith::SelectOp>(condition, a, b);
@@ -29,7 +22,7 @@ IndexRange RangeBuilder::between(Value first, Value end) {
 }
 
 IndexRange RangeBuilder::whole(Value size) {
-  auto count = known(size);
+  auto count = getConstantIntValue(size);
   return {lanes.index(0), lanes.subIndex(size, lanes.index(1)),
           /*maybeEmpty=*/!count || *count == 0};
 }
@@ -51,7 +44,7 @@ IndexRange RangeBuilder::add(IndexRange a, IndexRange b) {
 
 IndexRange RangeBuilder::mul(IndexRange a, IndexRange b) {
   bool maybeEmpty = a.maybeEmpty || b.maybeEmpty;
-  auto factor = b.low == b.high ? known(b.low) : std::nullopt;
+  auto factor = b.low == b.high ? getConstantIntValue(b.low) : std::nullopt;
   if ((factor && *factor >= 0) || (a.isNatural && b.isNatural))
     return {lanes.mulIndex(a.low, b.low), lanes.mulIndex(a.high, b.high),
             maybeEmpty, a.isNatural && b.isNatural};
@@ -70,7 +63,8 @@ IndexRange RangeBuilder::mul(IndexRange a, IndexRange b) {
 /// Code for an empty tensor may run, but its result is not used. So a divisor
 /// of zero may become one.
 Value RangeBuilder::divisorOf(Value size) {
-  return known(size) ? size : lanes.maxIndex(size, lanes.index(1));
+  return getConstantIntValue(size) ? size
+                                   : lanes.maxIndex(size, lanes.index(1));
 }
 
 Value RangeBuilder::quotient(IndexRange a, Value index, Value divisor) {

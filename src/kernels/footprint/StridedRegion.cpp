@@ -5,7 +5,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/IR/Matchers.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
@@ -14,13 +14,6 @@ namespace anabranch {
 namespace kernels {
 
 using Predicate = arith::CmpIPredicate;
-
-static std::optional<int64_t> known(Value value) {
-  APInt number;
-  if (matchPattern(value, m_ConstantInt(&number)))
-    return number.getSExtValue();
-  return std::nullopt;
-}
 
 static Value compare(LaneBuilder &lanes, Predicate predicate, Value a,
                      Value b) {
@@ -34,7 +27,7 @@ StridedRegion RegionBuilder::nothing() {
 
 /// If the condition is known, only its side is emitted.
 StridedRegion RegionBuilder::choose(Value condition, Make yes, Make no) {
-  if (auto decided = known(condition))
+  if (auto decided = getConstantIntValue(condition))
     return *decided ? yes() : no();
   StridedRegion a = yes(), b = no();
   return {ranges.select(condition, a.offset, b.offset),
@@ -63,7 +56,7 @@ StridedRegion RegionBuilder::merged(const StridedRegion &region, Value count,
 /// those of the dimensions before.
 void RegionBuilder::addDimension(StridedRegion &region, Value count,
                                  Value stride) {
-  if (known(count) == 1)
+  if (getConstantIntValue(count) == 1)
     return;
   Value one = lanes.index(1);
   StridedRegion before = region;
@@ -104,10 +97,12 @@ StridedRegion RegionBuilder::of(ArrayRef<IndexRange> dims, Value isEmpty,
       llvm::reverse(llvm::seq<size_t>(0, buffer.strides.size())));
   // Symbolic strides mostly belong to contiguous memory. For another order the
   // bound is only wider.
-  if (llvm::all_of(buffer.strides,
-                   [](Value stride) { return known(stride).has_value(); }))
+  if (llvm::all_of(buffer.strides, [](Value stride) {
+        return getConstantIntValue(stride).has_value();
+      }))
     llvm::sort(order, [&](size_t a, size_t b) {
-      return *known(buffer.strides[a]) < *known(buffer.strides[b]);
+      return *getConstantIntValue(buffer.strides[a]) <
+             *getConstantIntValue(buffer.strides[b]);
     });
   for (size_t i : order) {
     Value stride = buffer.strides[i];

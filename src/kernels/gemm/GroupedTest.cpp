@@ -97,12 +97,12 @@ func.func @experts(%x: tensor<{0}x1x{1}x{2}>, %w: tensor<{3}x{4}x{5}x{2}>, %i: t
 /// Small integers. They are exact in bf16, and so are their sums of products.
 float number(size_t i) { return float(int(i * 37 % 17) - 8); }
 
-struct Numbers {
+struct GroupedNumbers {
   std::vector<float> values;
   std::unique_ptr<native::GuardedMemory>
       memory; ///< a page after it is unmapped
 
-  Numbers(size_t count, const std::string &type) {
+  GroupedNumbers(size_t count, const std::string &type) {
     std::vector<char> bytes;
     for (size_t i = 0; i < count; ++i) {
       float value = number(i);
@@ -126,7 +126,8 @@ TEST_P(GroupedTest, MultipliesTheWeightAtThePlaceOfEachRow) {
   if (!library || !native::runs(target))
     return;
   int64_t rows = c.places.size();
-  Numbers x(rows * c.depth, c.type), w(weights * c.columns * c.depth, c.type);
+  GroupedNumbers x(rows * c.depth, c.type),
+      w(weights * c.columns * c.depth, c.type);
   std::vector<float> y(rows * c.columns, -1);
   std::vector<int64_t> places = c.places, sizes;
   if (c.dynamic)

@@ -100,7 +100,7 @@ private:
   int64_t bytesAhead;
 };
 
-Proposal propose(func::FuncOp kernel, const native::TargetInfo &target) {
+Proposal proposeRowDots(func::FuncOp kernel, const native::TargetInfo &target) {
   std::string why;
   std::optional<Contraction> contraction = findProduct(kernel, target, why);
   if (!contraction)
@@ -118,7 +118,7 @@ Proposal propose(func::FuncOp kernel, const native::TargetInfo &target) {
 
 } // namespace
 
-const PlanRow rowDotsRow{"row_dots", propose};
+const PlanRow rowDotsRow{"row_dots", proposeRowDots};
 
 } // namespace kernels
 } // namespace anabranch

@@ -124,7 +124,7 @@ protected:
   }
 };
 
-Proposal propose(func::FuncOp kernel, const native::TargetInfo &target) {
+Proposal proposeRowSums(func::FuncOp kernel, const native::TargetInfo &target) {
   std::string why;
   std::optional<Contraction> contraction = findProduct(kernel, target, why);
   if (!contraction)
@@ -139,7 +139,7 @@ Proposal propose(func::FuncOp kernel, const native::TargetInfo &target) {
 
 } // namespace
 
-const PlanRow rowSumsRow{"row_sums", propose};
+const PlanRow rowSumsRow{"row_sums", proposeRowSums};
 
 } // namespace kernels
 } // namespace anabranch

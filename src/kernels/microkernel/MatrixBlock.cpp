@@ -3,6 +3,7 @@
 
 #include "kernels/microkernel/MatrixBlock.h"
 
+#include "kernels/microkernel/WordProduct.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -10,8 +11,6 @@ using namespace mlir;
 
 namespace anabranch {
 namespace kernels {
-
-constexpr int64_t wordBytes = 4;
 
 SmallVector<Value> MatrixBlock::arrange(ValueRange sums) const {
   SmallVector<Value> matrices;

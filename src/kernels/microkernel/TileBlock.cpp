@@ -3,6 +3,7 @@
 
 #include "kernels/microkernel/TileBlock.h"
 
+#include "kernels/microkernel/WordProduct.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -16,7 +17,6 @@ namespace {
 using Reuse = native::Tiles::Reuse;
 
 constexpr int64_t rowBytes = TileBlock::stepBytes; ///< of a register
-constexpr int64_t wordBytes = 4;
 
 // The registers: sums of the upper and the lower rows, two vectors each; two
 // for the left operand, two for the right.

@@ -16,6 +16,9 @@
 namespace anabranch {
 namespace kernels {
 
+/// Bytes of a word in registers of tiles and matrices.
+constexpr int64_t wordBytes = 4;
+
 struct WordProduct {
   /// Set if a word is four bytes.
   std::optional<Int8Dot> int8 = std::nullopt;

@@ -9,6 +9,7 @@
 #include "kernels/emit/Memory.h"
 #include "kernels/microkernel/FloatParts.h"
 #include "kernels/microkernel/TileBlock.h"
+#include "kernels/microkernel/WordProduct.h"
 #include "machine/processor/MemoryUnits.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -24,7 +25,6 @@ namespace kernels {
 namespace {
 
 constexpr int64_t lanes = 16; ///< columns of a register
-constexpr int64_t wordBytes = 4;
 constexpr int64_t unknownRows = 256;
 /// Enough tiles for the workers to share, and the least bytes of panels that
 /// all blocks of a tile read together.

@@ -4,6 +4,7 @@
 #include "kernels/tileblocks/TileBlocksEmitter.h"
 
 #include "kernels/emit/Memory.h"
+#include "kernels/microkernel/WordProduct.h"
 #include "kernels/tileblocks/TileBlocking.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -14,8 +15,6 @@ namespace anabranch {
 namespace kernels {
 
 namespace {
-
-constexpr int64_t wordBytes = 4;
 
 bool depthIsWhole(const GemmContext &gemm) {
   return gemm.depthIsMultipleOf(gemm.layout.stepDepths());

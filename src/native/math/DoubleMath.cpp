@@ -14,7 +14,7 @@ namespace anabranch {
 namespace native {
 namespace {
 
-constexpr double log2E = 0x1.71547652b82fep+0;
+constexpr double log2OfE = 0x1.71547652b82fep+0;
 constexpr double ln2 = 0x1.62e42fefa39efp-1;
 
 /// An f64 builder beside an f32 one, and the conversions between them.
@@ -52,7 +52,7 @@ Value exp2(const Doubles &d, Value z) {
 }
 
 Value expMinus1(const Doubles &d, Value x) {
-  auto [power, p] = splitPower(d, d.mul(x, d.number(log2E)));
+  auto [power, p] = splitPower(d, d.mul(x, d.number(log2OfE)));
   return d.fma(power, p, d.sub(power, d.number(1)));
 }
 
@@ -108,7 +108,7 @@ Value buildSinh(const MathBuilder &m, Value x) {
 
 Value buildCosh(const MathBuilder &m, Value x) {
   Doubles d(m);
-  Value e = exp2(d, d.mul(d.in(m.abs(x)), d.number(log2E)));
+  Value e = exp2(d, d.mul(d.in(m.abs(x)), d.number(log2OfE)));
   Value sum = d.add(e, d.div(d.number(1), e));
   return d.out(d.mul(sum, d.number(0.5)));
 }
@@ -177,7 +177,7 @@ Value buildPow(const MathBuilder &m, Value x, Value y) {
   return m.select(isUnit, one, result);
 }
 
-constexpr MathFormula formulas[] = {
+constexpr MathFormula doubleRows[] = {
     {"tan", "tan", MathFormula::Limited, buildTan},
     {"sinh", "sinh", MathFormula::Outlined, buildSinh},
     {"cosh", "cosh", MathFormula::Outlined, buildCosh},
@@ -191,7 +191,7 @@ constexpr MathFormula formulas[] = {
 
 } // namespace
 
-ArrayRef<MathFormula> doubleFormulas() { return formulas; }
+ArrayRef<MathFormula> doubleFormulas() { return doubleRows; }
 
 } // namespace native
 } // namespace anabranch

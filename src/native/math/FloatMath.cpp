@@ -295,7 +295,7 @@ Value buildSin(const MathBuilder &m, Value x) {
 
 Value buildCos(const MathBuilder &m, Value x) { return sinShifted(m, x, 1); }
 
-constexpr MathFormula formulas[] = {
+constexpr MathFormula floatRows[] = {
     {"exp", "exp", MathFormula::Inline, buildExp},
     {"exp2", "exp2", MathFormula::Inline, buildExp2},
     {"expm1", "expm1", MathFormula::Inline, buildExpm1},
@@ -316,7 +316,7 @@ constexpr MathFormula formulas[] = {
 
 } // namespace
 
-ArrayRef<MathFormula> floatFormulas() { return formulas; }
+ArrayRef<MathFormula> floatFormulas() { return floatRows; }
 
 } // namespace native
 } // namespace anabranch

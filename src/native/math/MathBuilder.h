@@ -132,6 +132,12 @@ public:
   Value andBits(Value a, Value b) const {
     return op<mlir::arith::AndIOp>(a, b);
   }
+  Value orBits(Value a, Value b) const { return op<mlir::arith::OrIOp>(a, b); }
+  /// Whether signed bits are `least` or more.
+  Value atLeastBits(Value a, int64_t least) const {
+    return op<mlir::arith::CmpIOp>(mlir::arith::CmpIPredicate::sge, a,
+                                   integer(least));
+  }
   Value xorBits(Value a, Value b) const {
     return op<mlir::arith::XOrIOp>(a, b);
   }

@@ -22,17 +22,8 @@ constexpr int64_t exponentDistance = int64_t(127 - 15) << 23;
 constexpr int64_t leastNormal = int64_t(113) << 23, tooLarge = int64_t(143)
                                                                << 23;
 
-Value isAtLeast(const MathBuilder &m, Value bits, int64_t least) {
-  return m.builder.create<arith::CmpIOp>(m.loc, arith::CmpIPredicate::sge, bits,
-                                         m.integer(least));
-}
-
 Value signMask(const MathBuilder &m) {
   return m.integer(static_cast<int32_t>(uint32_t(1) << signBit));
-}
-
-Value join(const MathBuilder &m, Value a, Value b) {
-  return m.builder.create<arith::OrIOp>(m.loc, a, b);
 }
 
 /// The f32 of an f16. A multiplication by a power of two normalises subnormal
@@ -48,9 +39,9 @@ Value widen(const MathBuilder &m, Value half) {
   Value moved =
       m.shiftRight(m.shiftLeft(bits, withoutSign), withoutSign - moreMantissa);
   Value number = m.bits(m.mul(m.fromBits(moved), m.number(0x1p112)));
-  Value special = join(m, moved, m.integer(f32Infinity));
-  Value isSpecial = isAtLeast(m, moved, f16Infinity << moreMantissa);
-  return m.fromBits(join(m, m.select(isSpecial, special, number), sign));
+  Value special = m.orBits(moved, m.integer(f32Infinity));
+  Value isSpecial = m.atLeastBits(moved, f16Infinity << moreMantissa);
+  return m.fromBits(m.orBits(m.select(isSpecial, special, number), sign));
 }
 
 /// The bits of the f16 nearest to an f32, in integers of 32 bits.
@@ -68,11 +59,11 @@ Value roundToBits(const MathBuilder &m, Value number) {
   Value subnormal =
       m.subBits(m.bits(m.add(m.fromBits(magnitude), half)), m.bits(half));
   Value finite =
-      m.select(isAtLeast(m, magnitude, leastNormal), normal, subnormal);
-  Value special = m.select(isAtLeast(m, magnitude, f32Infinity + 1),
+      m.select(m.atLeastBits(magnitude, leastNormal), normal, subnormal);
+  Value special = m.select(m.atLeastBits(magnitude, f32Infinity + 1),
                            m.integer(f16Nan), m.integer(f16Infinity));
-  Value result = m.select(isAtLeast(m, magnitude, tooLarge), special, finite);
-  return join(m, result, m.shiftRight(sign, signShift));
+  Value result = m.select(m.atLeastBits(magnitude, tooLarge), special, finite);
+  return m.orBits(result, m.shiftRight(sign, signShift));
 }
 
 Value narrow(const MathBuilder &m, Value number) {

@@ -24,8 +24,8 @@ namespace anabranch {
 namespace native {
 namespace {
 
-constexpr int64_t f32Mantissa = 23, f32Bias = 127, f32Infinity = 0x7f800000;
-constexpr int64_t signBit = 0x80, signShift = 24;
+constexpr int64_t f32Mantissa = 23, f32Bias = 127, infinityBits = 0x7f800000;
+constexpr int64_t codeSign = 0x80, codeSignShift = 24;
 
 struct Format {
   int64_t mantissa; ///< bits
@@ -52,18 +52,9 @@ struct Format {
   double leastNormal() const { return std::ldexp(1.0, int(1 - bias)); }
   /// The first code, without its sign, that stands for no number.
   int64_t firstSpecial() const {
-    return hasNoMinusZero ? signBit : hasInfinity ? 0x7c : 0x7f;
+    return hasNoMinusZero ? codeSign : hasInfinity ? 0x7c : 0x7f;
   }
 };
-
-Value isAtLeast(const MathBuilder &m, Value bits, int64_t least) {
-  return m.builder.create<arith::CmpIOp>(m.loc, arith::CmpIPredicate::sge, bits,
-                                         m.integer(least));
-}
-
-Value join(const MathBuilder &m, Value a, Value b) {
-  return m.builder.create<arith::OrIOp>(m.loc, a, b);
-}
 
 /// The f32 of a code below `firstSpecial`.
 Value widenNumber(const MathBuilder &m, const Format &format, Value code) {
@@ -77,25 +68,25 @@ Value widenNumber(const MathBuilder &m, const Format &format, Value code) {
       m.fromBits(m.addBits(moved, m.integer(format.exponentDistance() +
                                             (int64_t(1) << f32Mantissa))));
   Value subnormal = m.sub(fraction, m.number(format.leastNormal()));
-  Value isNormal = isAtLeast(m, code, int64_t(1) << format.mantissa);
+  Value isNormal = m.atLeastBits(code, int64_t(1) << format.mantissa);
   return m.select(isNormal, normal, subnormal);
 }
 
 Value widen(const MathBuilder &m, const Format &format, Value byte) {
   Value bits = m.builder.create<arith::ExtUIOp>(m.loc, m.bitsType, byte);
-  Value sign = m.andBits(bits, m.integer(signBit));
+  Value sign = m.andBits(bits, m.integer(codeSign));
   Value code = m.xorBits(bits, sign);
   Value number = widenNumber(m, format, code);
-  Value signedBits = join(m, m.bits(number), m.shiftLeft(sign, signShift));
+  Value signedBits = m.orBits(m.bits(number), m.shiftLeft(sign, codeSignShift));
   if (format.hasNoMinusZero) {
     Value isNan = m.builder.create<arith::CmpIOp>(
-        m.loc, arith::CmpIPredicate::eq, bits, m.integer(signBit));
+        m.loc, arith::CmpIPredicate::eq, bits, m.integer(codeSign));
     return m.select(isNan, m.nan(), m.fromBits(signedBits));
   }
   // The fraction of a special number tells infinity from NaN.
-  Value special = join(m, signedBits, m.integer(f32Infinity));
-  return m.fromBits(
-      m.select(isAtLeast(m, code, format.firstSpecial()), special, signedBits));
+  Value special = m.orBits(signedBits, m.integer(infinityBits));
+  return m.fromBits(m.select(m.atLeastBits(code, format.firstSpecial()),
+                             special, signedBits));
 }
 
 /// The code nearest to the magnitude of a number, given as f32 bits. It is no
@@ -121,12 +112,12 @@ Value roundMagnitude(const MathBuilder &m, const Format &format,
 /// Replaces a code that is too large, or that comes from NaN.
 Value limit(const MathBuilder &m, const Format &format, Value magnitude,
             Value code) {
-  Value isSpecial = isAtLeast(m, code, format.firstSpecial());
+  Value isSpecial = m.atLeastBits(code, format.firstSpecial());
   if (format.hasNoMinusZero)
     return m.select(isSpecial, m.integer(format.firstSpecial()), code);
   constexpr int64_t infinity = 0x7c, largest = 0x7e, nan = 0x7f;
   Value special =
-      m.select(isAtLeast(m, magnitude, f32Infinity + 1), m.integer(nan),
+      m.select(m.atLeastBits(magnitude, infinityBits + 1), m.integer(nan),
                m.integer(format.hasInfinity ? infinity : largest));
   return m.select(isSpecial, special, code);
 }
@@ -137,14 +128,15 @@ Value roundToCode(const MathBuilder &m, const Format &format, Value number) {
   // All NaNs are one, so that rounding does not leave 31 bits.
   Value magnitude = m.builder.create<arith::MinSIOp>(
       m.loc, m.andBits(bits, m.integer(0x7fffffff)),
-      m.integer(f32Infinity + 1));
-  Value sign = m.andBits(m.shiftRight(bits, signShift), m.integer(signBit));
+      m.integer(infinityBits + 1));
+  Value sign =
+      m.andBits(m.shiftRight(bits, codeSignShift), m.integer(codeSign));
   Value code =
       limit(m, format, magnitude, roundMagnitude(m, format, magnitude));
-  Value withSign = join(m, code, sign);
+  Value withSign = m.orBits(code, sign);
   if (!format.hasNoMinusZero)
     return withSign;
-  return m.select(isAtLeast(m, code, 1), withSign, code);
+  return m.select(m.atLeastBits(code, 1), withSign, code);
 }
 
 Value expand(Operation *op, const Format &format, const TargetInfo &target) {

@@ -14,7 +14,7 @@ using namespace anabranch::native;
 
 namespace {
 
-constexpr int64_t lanes = 16;
+constexpr int64_t byteLanes = 16;
 
 struct Format {
   const char *name;
@@ -35,21 +35,21 @@ protected:
                           const std::string &value, const std::string &from,
                           const std::string &to) {
     return result + " = arith." + op + " " + value + " : " +
-           vectorOf(lanes, from) + " to " + vectorOf(lanes, to) + "\n";
+           vectorOf(byteLanes, from) + " to " + vectorOf(byteLanes, to) + "\n";
   }
 
   std::vector<uint8_t> narrow(const std::vector<float> &numbers) {
     std::string steps = step("%s", "truncf", "%x", "f32", name()) +
                         step("%y", "bitcast", "%s", name(), "i8");
-    return convert<uint8_t>({lanes, "f32", "i8", steps},
+    return convert<uint8_t>({byteLanes, "f32", "i8", steps},
                             std::get<0>(GetParam()), numbers);
   }
 
   std::vector<float> widen(const std::vector<uint8_t> &codes) {
     std::string steps = step("%s", "bitcast", "%x", "i8", name()) +
                         step("%y", "extf", "%s", name(), "f32");
-    return convert<float>({lanes, "i8", "f32", steps}, std::get<0>(GetParam()),
-                          codes);
+    return convert<float>({byteLanes, "i8", "f32", steps},
+                          std::get<0>(GetParam()), codes);
   }
 
   float value(uint8_t code) const {
@@ -102,7 +102,7 @@ TEST_P(F8Test, NumbersAreRoundedToTheNearest) {
   }
   for (size_t i = 0, count = numbers.size(); i < count; ++i)
     numbers.push_back(-numbers[i]);
-  numbers.resize(numbers.size() / lanes * lanes);
+  numbers.resize(numbers.size() / byteLanes * byteLanes);
   std::vector<uint8_t> codes = narrow(numbers);
   for (size_t i = 0; i < codes.size(); ++i) {
     uint8_t expected = rounded(numbers[i]);

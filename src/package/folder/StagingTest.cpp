@@ -43,12 +43,12 @@ TEST(WriteConstants, GathersElementsThatLieApart) {
   std::vector<int32_t> memory(12);
   std::iota(memory.begin(), memory.end(), 0);
   auto found = writtenAndRead({
-      {"plain", DType::I32, {2, 3}, memory.data(), {}},
-      {"transposed", DType::I32, {3, 2}, memory.data(), {1, 3}},
-      {"gaps", DType::I32, {2, 2}, memory.data() + 1, {6, 2}},
-      {"repeated", DType::I32, {2, 2}, memory.data() + 5, {0, 1}},
-      {"scalar", DType::I32, {}, memory.data() + 7, {}},
-      {"empty", DType::I32, {0, 4}, nullptr, {1, 8}},
+      {"plain", anabranch::DType::I32, {2, 3}, memory.data(), {}},
+      {"transposed", anabranch::DType::I32, {3, 2}, memory.data(), {1, 3}},
+      {"gaps", anabranch::DType::I32, {2, 2}, memory.data() + 1, {6, 2}},
+      {"repeated", anabranch::DType::I32, {2, 2}, memory.data() + 5, {0, 1}},
+      {"scalar", anabranch::DType::I32, {}, memory.data() + 7, {}},
+      {"empty", anabranch::DType::I32, {0, 4}, nullptr, {1, 8}},
   });
   using Elements = std::vector<int32_t>;
   EXPECT_EQ(found[0], (Elements{0, 1, 2, 3, 4, 5}));
@@ -63,8 +63,11 @@ TEST(WriteConstants, GathersMoreThanItsBufferHolds) {
   constexpr int64_t rows = 1031, columns = 517;
   std::vector<int32_t> memory(rows * columns);
   std::iota(memory.begin(), memory.end(), 0);
-  auto found = writtenAndRead(
-      {{"wide", DType::I32, {columns, rows}, memory.data(), {1, columns}}});
+  auto found = writtenAndRead({{"wide",
+                                anabranch::DType::I32,
+                                {columns, rows},
+                                memory.data(),
+                                {1, columns}}});
   for (int64_t c = 0; c < columns; ++c)
     for (int64_t r = 0; r < rows; ++r)
       ASSERT_EQ(found[0][size_t(c * rows + r)], r * columns + c);

@@ -20,7 +20,7 @@ namespace {
 constexpr int memoryBytes = 512, pitch = 64;
 using Bytes = std::bitset<memoryBytes>;
 
-Bytes bytesOf(const StridedRegion &r) {
+Bytes bitsOf(const StridedRegion &r) {
   Bytes bytes;
   for (int64_t i = 0; i < r.count; ++i)
     for (int64_t b = 0; b < r.width; ++b)
@@ -165,9 +165,9 @@ int unordered(const TaskAccesses &accesses, const TaskGraph &graph) {
           continue;
         Bytes first, second;
         for (int r = x.first[i]; r < x.first[i + 1]; ++r)
-          first |= bytesOf(x.regions[r]);
+          first |= bitsOf(x.regions[r]);
         for (int r = y.first[j]; r < y.first[j + 1]; ++r)
-          second |= bytesOf(y.regions[r]);
+          second |= bitsOf(y.regions[r]);
         if ((first & second).any())
           return true;
       }
