@@ -102,6 +102,56 @@ def test_an_error_names_the_line_and_the_next_call_is_right(name) -> None:
         assert_whole()
 
 
+def few(places):
+    torch._check(places.sum().item() < 10)
+
+
+def at_the_end(places, table):
+    result = table * 2
+    few(places)
+    return result
+
+
+def of_a_float(places, table):
+    torch._check((places.sum() / 4).item() <= 2.25)
+    return table * 2
+
+
+def of_two_numbers(places, table):
+    torch._check(places.sum().item() - 10 < (table > 99).sum().item())
+    return table * 2
+
+
+CHECKS = (at_the_end, of_a_float, of_two_numbers)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("function", CHECKS)
+def test_a_check_is_made_though_nobody_reads_what_it_checks(function, dynamic) -> None:
+    run = anabranch.compile(function, fullgraph=True, dynamic=dynamic)
+    table, right = torch.arange(6.0).view(3, 2), torch.tensor([1, 2, 3])
+    with torch.no_grad():
+        for wrong in (right + 3, right * 9):
+            torch.testing.assert_close(run(right, table), table * 2)
+            with pytest.raises((RuntimeError, ValueError)):
+                run(wrong, table)
+        torch.testing.assert_close(run(right, table), table * 2)
+
+
+@pytest.mark.parametrize("function", [at_the_end, of_two_numbers])
+def test_a_package_makes_the_check(function, tmp_path) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, places, table):
+            return function(places, table)
+
+    table, right = torch.arange(6.0).view(3, 2), torch.tensor([1, 2, 3])
+    anabranch.export(Model().eval(), tmp_path / "package", (right, table))
+    loaded = anabranch.load(tmp_path / "package")
+    with pytest.raises((ValueError, RuntimeError), match="test_bad_regions.py"):
+        loaded(right + 3, table)
+    torch.testing.assert_close(loaded(right, table), table * 2)
+
+
 def test_calls_that_fail_lose_no_buffer() -> None:
     """Each holds 4 MiB when it fails."""
     torch._dynamo.reset()

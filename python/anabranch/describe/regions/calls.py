@@ -243,6 +243,8 @@ class _RegionCall:
             raise Unsupported(f"{name} updates an argument")
         if not all("ref" in output for output in graph["outputs"]):
             raise Unsupported(f"{name} returns what is no tensor")
+        # A check is wanted even where nobody reads the region's results.
+        self.ordered |= "checks" in graph
         self.ordered |= any(item.get("ordered", False) for item in graph["nodes"])
         regions.constants |= described.constants
         regions.graphs[number] = graph

@@ -141,7 +141,7 @@ class _Cut:
             else:
                 made[node] = graph.node_copy(node, made.__getitem__)
         results = self._results(last)
-        if results:
+        if results or any(map(_is_needed, self.late)):
             self._call(graph, made, results)
         for node in last:
             for source in node.all_input_nodes:
@@ -296,6 +296,11 @@ def _is_pure(node: Node) -> bool:
         purity.tells_effects(target)
         and torch.Tag.nondeterministic_seeded not in target.tags
     )
+
+
+def _is_needed(node: Node) -> bool:
+    """Whether the node is there for what it does: it checks a number, or has an effect."""
+    return node.target is torch.ops.aten._assert_scalar.default or not _is_pure(node)
 
 
 def _unbacked(node: Node) -> set[Any]:
