@@ -199,6 +199,12 @@ TEST(Unique, FindsNumbersCountsAndInverse) {
             (std::vector<int64_t>{2, 3, 0, 2, 1, 1, 4, 2}));
 }
 
+uint32_t bitsOf(float number) {
+  uint32_t bits;
+  std::memcpy(&bits, &number, sizeof(bits));
+  return bits;
+}
+
 /// The rows of a line in order, by a stable sort that compares.
 std::vector<int64_t> orderOf(const std::vector<float> &line, Order order) {
   std::vector<int64_t> rows(line.size());
@@ -236,9 +242,8 @@ TEST(Sort, OrdersLinesOfEachSizeAndKeepsEqualOnes) {
             std::vector<int64_t> expected = orderOf(line, order);
             for (int64_t i = 0; i < kept; ++i) {
               ASSERT_EQ(places[to + i * inner], expected[i]);
-              ASSERT_EQ(std::memcmp(&sorted[to + i * inner], &line[expected[i]],
-                                    sizeof(float)),
-                        0);
+              ASSERT_EQ(bitsOf(sorted[to + i * inner]),
+                        bitsOf(line[expected[i]]));
             }
           }
         }
