@@ -7,7 +7,6 @@
 #include "gtest/gtest.h"
 
 #include <cmath>
-#include <cstring>
 #include <random>
 
 using namespace anabranch::native;
