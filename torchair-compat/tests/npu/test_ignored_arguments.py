@@ -28,6 +28,7 @@ ELSEWHERE = {
     "npu_alltoallv_quant_gmm",
     "npu_format_cast",
     "npu_format_cast_",
+    "_npu_multi_head_latent_attention_get_workspace",
     "_npu_paged_attention_get_workspace",
     "_npu_paged_attention_v2_get_workspace",
     "npu_gmm_alltoallv",
