@@ -83,6 +83,8 @@ def test_python_sizes() -> None:
 def test_each_source_is_compiled_once() -> None:
     files_of = script("lint").files_of
     built = json.loads((ROOT / "build" / "compile_commands.json").read_text())
+    # A build that made wheels has a binding for each Python.
+    built = [unit for unit in built if "/binding_" not in unit["command"]]
     compiled = Counter(Path(one["file"]) for unit in built for one in files_of(unit))
     sources = tracked("src/*.cpp", "python/bindings/*.cpp")
     parts = [s for s in sources if not s.name.endswith(("Test.cpp", "Fuzz.cpp"))]
