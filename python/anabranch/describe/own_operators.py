@@ -32,7 +32,7 @@ def own_name(
 
     standalone  PyTorch may be missing where the program runs
     """
-    takes = _TAKES.get(target) or (_CHOOSES.get(target) if standalone else None)
+    takes = (standalone and _CHOOSES.get(target)) or _TAKES.get(target)
     if takes is None:
         return None
     values = _values(node.args)
