@@ -136,10 +136,11 @@ endif()
 include(AnabranchEmulator)
 
 # anabranch_units(<result> <kind> <base> <source>...): what is compiled for the sources
-# below a base. The files of a folder are one unit, in parts of at most 12 files: headers and their
-# templates take most of a file's time. So the names that a file keeps to itself are unique
-# in its folder. A file with flags of its own is compiled alone, and so is one with all
-# names of LLVM, of which MLIR has some too.
+# below a base. The files of a folder are one unit, in parts of at most 12 files: headers
+# and their templates take most of a file's time. So the names that a file keeps to itself
+# are unique in its folder. A file with flags of its own is compiled alone, and so is one
+# with all names of LLVM, of which MLIR has some too. The units lie in a folder named by
+# the kind.
 function(anabranch_units result kind base)
   set(units)
   set(folders)

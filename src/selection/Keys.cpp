@@ -87,6 +87,14 @@ void writeKeys(const void *numbers, DType dtype, int64_t count, uint64_t *keys,
   });
 }
 
+void writePlaced(const void *numbers, DType dtype, int64_t count,
+                 Placed *entries) {
+  if (count)
+    writeKeys(numbers, dtype, count, &entries->key, 2);
+  for (int64_t i = 0; i < count; ++i)
+    entries[i].place = i;
+}
+
 void writeNumbers(const uint64_t *keys, DType dtype, int64_t count,
                   void *numbers) {
   withKeys(dtype, [&](auto rule) {

@@ -28,6 +28,18 @@ bool hasNan(DType dtype);
 void writeKeys(const void *numbers, DType dtype, int64_t count, uint64_t *keys,
                int64_t step);
 
+/// The key of a number that stands at a place.
+struct Placed {
+  uint64_t key;
+  int64_t place;
+};
+
+inline uint64_t keyOf(const Placed &entry) { return entry.key; }
+
+/// Writes the key and the place of each of `count` contiguous numbers.
+void writePlaced(const void *numbers, DType dtype, int64_t count,
+                 Placed *entries);
+
 /// Writes the number of each key.
 void writeNumbers(const uint64_t *keys, DType dtype, int64_t count,
                   void *numbers);

@@ -22,11 +22,11 @@ public:
   void sort(const Bits *numbers, Bits *sorted, int64_t *places) {
     for (int64_t row = 0; row < shape.rows; ++row)
       line[row] = numbers[row * shape.inner];
-    writeKeys(line.data(), dtype, shape.rows, &entries[0].key, 2);
-    // Equal keys are equal whether all their bits are turned or none.
-    uint64_t turned = order == Order::LargestFirst ? ~uint64_t(0) : 0;
-    for (int64_t row = 0; row < shape.rows; ++row)
-      entries[row] = {entries[row].key ^ turned, row};
+    writePlaced(line.data(), dtype, shape.rows, entries.data());
+    // The order of turned keys is the other way round, and equal ones stay so.
+    if (order == Order::LargestFirst)
+      for (Placed &entry : entries)
+        entry.key = ~entry.key;
     putInOrder();
     for (int64_t i = 0; sorted && i < kept; ++i)
       sorted[i * shape.inner] = line[entries[i].place];

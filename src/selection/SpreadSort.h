@@ -19,14 +19,6 @@ namespace anabranch::selection {
 
 inline uint64_t keyOf(uint64_t key) { return key; }
 
-/// A number that knows where it comes from.
-struct Placed {
-  uint64_t key;
-  int64_t place;
-};
-
-inline uint64_t keyOf(const Placed &entry) { return entry.key; }
-
 template <typename Entry>
 void spreadSort(Entry *entries, Entry *spare, int64_t count);
 

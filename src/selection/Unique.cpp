@@ -34,10 +34,7 @@ Unique::Unique(const void *numbers, DType dtype, int64_t count,
     return;
   }
   std::vector<Placed> sorted(count), spare(count);
-  if (count)
-    writeKeys(numbers, dtype, count, &sorted[0].key, 2);
-  for (int64_t i = 0; i < count; ++i)
-    sorted[i].place = i;
+  writePlaced(numbers, dtype, count, sorted.data());
   spreadSort(sorted.data(), spare.data(), count);
   gather(sorted, [&](const Placed &entry, int64_t number) {
     inverse[entry.place] = number;

@@ -261,8 +261,8 @@ void dropUnread(Block &block) {
 
 /// Merges operators into groups. What turns out too large for load to keep is
 /// left to the calls, where it has other neighbours to merge with.
-std::unique_ptr<Grouping> formGroups(func::FuncOp main,
-                                     Grouping::Operators &ofCalls) {
+std::unique_ptr<Grouping> formGroups(func::FuncOp main) {
+  Grouping::Operators ofCalls;
   while (true) {
     auto grouping = std::make_unique<Grouping>(main, ofCalls);
     GroupFuser fuser(*grouping);
@@ -282,9 +282,8 @@ LogicalResult formDispatches(func::FuncOp main) {
     return failure();
   // First: a group would compute them for the sake of their checks.
   dropUnread(block);
-  Grouping::Operators ofCalls;
-  std::unique_ptr<Grouping> owner = formGroups(main, ofCalls);
-  const Grouping &grouping = *owner;
+  std::unique_ptr<Grouping> groups = formGroups(main);
+  const Grouping &grouping = *groups;
 
   Operation *terminator = block.getTerminator();
   OpBuilder builder(terminator);

@@ -23,8 +23,8 @@ namespace schedule {
 // Nodes
 //===----------------------------------------------------------------------===//
 
-Grouping::Grouping(func::FuncOp main, const Operators &ofCalls)
-    : ofCalls(ofCalls) {
+Grouping::Grouping(func::FuncOp main, Operators ofCalls)
+    : ofCalls(std::move(ofCalls)) {
   Block &block = main.getBody().front();
   for (Operation &op : block)
     kinds[&op] = classify(&op);

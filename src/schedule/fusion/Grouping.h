@@ -71,7 +71,7 @@ public:
   using Operators = llvm::DenseSet<mlir::Operation *>;
 
   /// Operators in `ofCalls` run in calls, also if they read steady values only.
-  Grouping(mlir::func::FuncOp main, const Operators &ofCalls);
+  Grouping(mlir::func::FuncOp main, Operators ofCalls);
 
   /// The operators whose results load would keep, though they are much larger
   /// than what they are computed from. Known when groups are merged: a merged
@@ -110,7 +110,7 @@ private:
   /// True if `to` needs `from` through some third group.
   bool reachesIndirectly(int from, int to) const;
 
-  const Operators &ofCalls;
+  Operators ofCalls;
   std::vector<Node> nodes;
   std::vector<FusionGroup> groups;
   llvm::DenseMap<mlir::Operation *, OpKind> kinds;

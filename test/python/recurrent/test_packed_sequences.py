@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from checking import compiled
+from checking import assert_near, assert_one_program, compiled
 from torch import Tensor, nn
 from torch._dynamo.trace_rules import get_torch_obj_rule_map
 from torch.nn.utils import rnn
@@ -53,24 +53,6 @@ def to(value: Any, dtype: torch.dtype) -> Any:
         lambda t: t.to(dtype) if isinstance(t, Tensor) and t.is_floating_point() else t,
         value,
     )
-
-
-def assert_near(got: Any, eager: Any, exact: Any) -> None:
-    """At most twice as far from the exact results as eager PyTorch."""
-    for ours, theirs, truth in zip(*map(tree_leaves, (got, eager, exact)), strict=True):
-        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
-        if not theirs.is_floating_point():
-            assert torch.equal(ours, theirs)
-            continue
-        wrong = (ours.double() - truth).abs().max()
-        allowed = 2 * (theirs.double() - truth).abs().max()
-        assert wrong <= allowed + torch.finfo(theirs.dtype).eps, (wrong, allowed)
-
-
-def assert_one_program() -> None:
-    report = anabranch.last_report()
-    assert report is not None and report["parts"] == 1, report
-    assert anabranch.counters.fallback_calls == anabranch.counters.eager_graphs == 0
 
 
 OPTIONS = {

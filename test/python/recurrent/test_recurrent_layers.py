@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import checking
 import pytest
 import torch
-from checking import compiled, meaningful_strides
+from checking import assert_one_program, compiled, meaningful_strides
 from torch import Tensor, nn
 from torch._higher_order_ops.while_loop import while_loop
 from torch.utils._pytree import tree_leaves, tree_map
@@ -38,19 +39,10 @@ def state_of(layer: nn.RNNBase, batch: int | None) -> Any:
 
 
 def assert_near(got: Any, eager: Any, exact: Any) -> None:
-    """At most twice as far from the exact results as eager PyTorch."""
-    for ours, theirs, truth in zip(*map(tree_leaves, (got, eager, exact)), strict=True):
-        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+    """Near the exact results, and with eager's strides."""
+    checking.assert_near(got, eager, exact)
+    for ours, theirs in zip(tree_leaves(got), tree_leaves(eager), strict=True):
         assert meaningful_strides(ours) == meaningful_strides(theirs)
-        wrong = (ours.double() - truth).abs().max()
-        allowed = 2 * (theirs.double() - truth).abs().max()
-        assert wrong <= allowed + torch.finfo(theirs.dtype).eps, (wrong, allowed)
-
-
-def assert_one_program() -> None:
-    report = anabranch.last_report()
-    assert report is not None and report["parts"] == 1, report
-    assert anabranch.counters.fallback_calls == anabranch.counters.eager_graphs == 0
 
 
 def double(value: Any) -> Any:

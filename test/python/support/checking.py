@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from anabranch import export, load
+from anabranch import counters, export, last_report, load
 from anabranch.backend import anabranch
 
 
@@ -85,3 +85,23 @@ def rand(*shape: int) -> torch.Tensor:
 
 def ints(limit: int, *shape: int) -> torch.Tensor:
     return torch.randint(0, limit, shape)
+
+
+def assert_near(got: Any, eager: Any, exact: Any) -> None:
+    """At most twice as far from the exact results as eager PyTorch."""
+    for ours, theirs, truth in zip(
+        *map(pytree.tree_leaves, (got, eager, exact)), strict=True
+    ):
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        if not theirs.is_floating_point():
+            assert torch.equal(ours, theirs)
+            continue
+        wrong = (ours.double() - truth).abs().max()
+        allowed = 2 * (theirs.double() - truth).abs().max()
+        assert wrong <= allowed + torch.finfo(theirs.dtype).eps, (wrong, allowed)
+
+
+def assert_one_program() -> None:
+    report = last_report()
+    assert report is not None and report["parts"] == 1, report
+    assert counters.fallback_calls == counters.eager_graphs == 0

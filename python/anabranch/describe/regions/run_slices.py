@@ -37,9 +37,8 @@ def bound(index: Any, size: Any) -> Any:
 
 def length(first: Any, last: Any, step: int) -> Any:
     """How many elements there are from one place on and before another."""
-    count = last if isinstance(first, int) and first == 0 else None
-    if count is None:
-        count = torch.sym_max(last - first, 0)
+    is_zero = isinstance(first, int) and first == 0
+    count = last if is_zero else torch.sym_max(last - first, 0)
     return (count + step - 1) // step
 
 
