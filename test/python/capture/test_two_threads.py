@@ -21,7 +21,8 @@ from anabranch.shapes import unit_sizes
 
 BLOCKS = {
     "whole composites": aot.whole_composites,
-    "recurrent layers": tracing.taken_in,
+    "recurrent layers": lambda: tracing.taken_in(packed=False),
+    "packed recurrent layers": lambda: tracing.taken_in(packed=True),
     "linear interpolation": interpolation.in_traces,
     "sizes of one": unit_sizes.compiling_only,
     "recordings": lambda: translations(lambda old, new: None),
