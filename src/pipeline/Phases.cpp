@@ -99,6 +99,8 @@ void addPasses(OpPassManager &module, Phase phase,
     functions.addPass(createDecomposeAttentionPass(
         [](ir::AttentionOp op) { return !kernels::refuseAttention(op); }));
     functions.addPass(createCSEPass());
+    functions.addPass(createComposeUpdatesPass());
+    functions.addPass(createCSEPass());
     functions.addPass(createVerifyLinalgPass());
     return;
   case Phase::Fuse:

@@ -118,3 +118,27 @@ func.func @main(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
   return %4, %3 : tensor<8x8xf32>, tensor<8x8xf32>
 }
 }
+
+// -----
+
+// Kernels that change parts of an argument, one after the other, write into it.
+// CHECK-LABEL: anabranch.program "parts"
+// CHECK-SAME: arena 0
+// CHECK: launch @{{.*}} reads(%[[C:[0-9]+]], %{{[0-9]+}}) writes(%[[C]])
+// CHECK: launch @{{.*}} reads(%[[C]], %{{[0-9]+}}) writes(%[[C]])
+// CHECK: func.func @{{.*}} -> (tensor<8x8xf32> {anabranch.in_place = 0 : i64})
+module attributes {anabranch.name = "parts"} {
+func.func @main(%c: tensor<8x8xf32> {anabranch.mutated}, %x: tensor<2x8xf32>) -> (tensor<8x8xf32> {anabranch.writes = 0 : i64}) {
+  %0 = anabranch.dispatch ins(%c, %x : tensor<8x8xf32>, tensor<2x8xf32>) {
+  ^bb0(%a: tensor<8x8xf32>, %b: tensor<2x8xf32>):
+    %r = tensor.insert_slice %b into %a[1, 0] [2, 8] [1, 1] : tensor<2x8xf32> into tensor<8x8xf32>
+    anabranch.yield %r : tensor<8x8xf32>
+  } {kind = "loops"} -> tensor<8x8xf32>
+  %1 = anabranch.dispatch ins(%0, %x : tensor<8x8xf32>, tensor<2x8xf32>) {
+  ^bb0(%a: tensor<8x8xf32>, %b: tensor<2x8xf32>):
+    %r = tensor.insert_slice %b into %a[5, 0] [2, 8] [1, 1] : tensor<2x8xf32> into tensor<8x8xf32>
+    anabranch.yield %r : tensor<8x8xf32>
+  } {kind = "loops"} -> tensor<8x8xf32>
+  return %1 : tensor<8x8xf32>
+}
+}

@@ -37,6 +37,10 @@ std::unique_ptr<mlir::Pass> createLowerAtenPass();
 std::unique_ptr<mlir::Pass> createDecomposeAttentionPass(
     std::function<bool(ir::AttentionOp)> keep = nullptr);
 
+/// `anabranch-compose-updates`: makes updates of a tensor's parts, and of parts
+/// of parts, updates of the tensor.
+std::unique_ptr<mlir::Pass> createComposeUpdatesPass();
+
 /// `anabranch-verify-linalg`: fails unless only operations of level "linalg"
 /// remain.
 std::unique_ptr<mlir::Pass> createVerifyLinalgPass();
@@ -49,6 +53,7 @@ inline void registerImportPasses() {
   mlir::registerPass([] { return createMultiplyIntegersPass(); });
   mlir::registerPass(createLowerAtenPass);
   mlir::registerPass([] { return createDecomposeAttentionPass(); });
+  mlir::registerPass(createComposeUpdatesPass);
   mlir::registerPass(createVerifyLinalgPass);
 }
 

@@ -72,12 +72,18 @@ static bool isOnlyWrittenInto(BlockArgument input, Value result) {
   return false;
 }
 
+bool changesParts(ir::DispatchOp dispatch, unsigned input, unsigned result) {
+  Block &body = dispatch.getBody().front();
+  return isOnlyWrittenInto(body.getArgument(input),
+                           body.getTerminator()->getOperand(result));
+}
+
 bool mayOverwrite(ir::DispatchOp dispatch, unsigned input, unsigned result) {
+  if (changesParts(dispatch, input, result))
+    return true;
   Block &body = dispatch.getBody().front();
   BlockArgument argument = body.getArgument(input);
   Value value = body.getTerminator()->getOperand(result);
-  if (isOnlyWrittenInto(argument, value))
-    return true;
   // A matrix product finishes its results one after the other.
   return readsOwnIndexOnly(argument, value) &&
          (isLoops(dispatch) || dispatch.getNumResults() == 1);

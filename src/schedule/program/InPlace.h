@@ -21,6 +21,10 @@ bool isLoops(ir::DispatchOp dispatch);
 /// or slices or updates are written into the input and nothing else reads it.
 bool mayOverwrite(ir::DispatchOp dispatch, unsigned input, unsigned result);
 
+/// True if result `result` is input `input` with other parts, and nothing else
+/// in the dispatch reads the input.
+bool changesParts(ir::DispatchOp dispatch, unsigned input, unsigned result);
+
 /// The input of the result's dispatch that the result may overwrite, because
 /// no later operator needs its bytes; or -1. If other operators read the bytes,
 /// each of them must feed the dispatch. Overwriting then needs no order that

@@ -115,7 +115,11 @@ void Placement::placeOutput(unsigned number, Value value) {
     copied.push_back(number);
     return;
   }
-  places[bytes] = {Place::Output, number, written, -1};
+  Place place{Place::Output, number, written, -1};
+  if (dispatch && !written)
+    placeChain(chainTo(cast<OpResult>(bytes)), place);
+  else
+    places[bytes] = place;
 }
 
 //===----------------------------------------------------------------------===//
@@ -146,27 +150,89 @@ void Placement::placeMutation(unsigned number, Value value,
     return refuse("other kernels read the new value as contiguous");
   if (main.getArgAttr(argumentNumber, "anabranch.copy_in"))
     return refuse("the caller hands in a copy");
-  if (!overwrites.isLastUse(argument, dispatch))
-    return refuse("the old value is read later");
+  SmallVector<OpResult> chain = chainTo(cast<OpResult>(first));
+  if (strides)
+    chain.truncate(1); // other kernels write contiguous tensors
+  // A shorter chain begins with a copy, but may write later.
+  StringRef reason;
+  for (; !chain.empty(); chain.pop_back()) {
+    FailureOr<int64_t> inPlace =
+        overwrittenInput(chain.back(), argument, !!strides, reason);
+    if (succeeded(inPlace))
+      return placeChain(chain,
+                        {Place::Input, argumentNumber, strides, *inPlace});
+  }
+  refuse(reason);
+}
 
+/// The kernels' results that lead to `last`, the last first. Each one is the
+/// one before it with other parts, and nothing else reads that one.
+SmallVector<OpResult> Placement::chainTo(OpResult last) const {
+  SmallVector<OpResult> chain{last};
+  while (true) {
+    int64_t input = changedInput(chain.back());
+    if (input < 0)
+      return chain;
+    auto dispatch = cast<ir::DispatchOp>(chain.back().getOwner());
+    chain.push_back(cast<OpResult>(dispatch.getInputs()[input]));
+  }
+}
+
+/// The kernel's input, another kernel's result, of which the kernel changes
+/// parts; -1: none.
+int64_t Placement::changedInput(OpResult result) const {
+  auto dispatch = cast<ir::DispatchOp>(result.getOwner());
+  for (auto [number, input] : llvm::enumerate(dispatch.getInputs()))
+    if (runDispatchOf(input) && input.hasOneUse() && !places.count(input) &&
+        input.getType() == result.getType() &&
+        changesParts(dispatch, number, result.getResultNumber()))
+      return number;
+  return -1;
+}
+
+/// The kernel's input that is the argument's old value, which the result may
+/// overwrite; -1: the kernel does not read it. Failure: the result must not lie
+/// there.
+FailureOr<int64_t> Placement::overwrittenInput(OpResult result,
+                                               BlockArgument argument,
+                                               bool isStrided,
+                                               StringRef &reason) const {
+  auto dispatch = cast<ir::DispatchOp>(result.getOwner());
+  if (!overwrites.isLastUse(argument, dispatch)) {
+    reason = "the old value is read later";
+    return failure();
+  }
   int64_t inPlace = -1;
   unsigned uses = 0;
   for (auto [i, input] : llvm::enumerate(dispatch.getInputs())) {
     Value bytes = lookThroughReshapes(input);
     // Kernels read a contiguous copy of what an operator wrote with strides.
-    if (overwrites.firstIn(bytes) != argument || (strides && bytes != argument))
+    if (overwrites.firstIn(bytes) != argument ||
+        (isStrided && bytes != argument))
       continue;
     ++uses;
     inPlace = input == bytes ? static_cast<int64_t>(i) : -1;
   }
-  if (uses > 1 || (uses == 1 && inPlace < 0))
-    return refuse("the kernel reads the old value in several ways");
-  if (uses == 1) {
-    unsigned result = cast<OpResult>(first).getResultNumber();
-    if (!mayOverwrite(dispatch, inPlace, result))
-      return refuse("the kernel reads the old value at other positions");
+  if (uses > 1 || (uses == 1 && inPlace < 0)) {
+    reason = "the kernel reads the old value in several ways";
+    return failure();
   }
-  places[first] = {Place::Input, argumentNumber, strides, inPlace};
+  if (uses == 1 && !mayOverwrite(dispatch, inPlace, result.getResultNumber())) {
+    reason = "the kernel reads the old value at other positions";
+    return failure();
+  }
+  return inPlace;
+}
+
+/// Places a chain of results, the last first. `place` is that of the first
+/// one; the others overwrite it.
+void Placement::placeChain(ArrayRef<OpResult> chain, Place place) {
+  for (OpResult result : chain) {
+    Place own = place;
+    if (result != chain.back())
+      own.inPlace = changedInput(result);
+    places[result] = own;
+  }
 }
 
 } // namespace schedule

@@ -39,6 +39,14 @@ private:
   void placeOutput(unsigned number, mlir::Value value);
   void placeMutation(unsigned number, mlir::Value value, unsigned argument);
 
+  llvm::SmallVector<mlir::OpResult> chainTo(mlir::OpResult last) const;
+  int64_t changedInput(mlir::OpResult result) const;
+  mlir::FailureOr<int64_t> overwrittenInput(mlir::OpResult result,
+                                            mlir::BlockArgument argument,
+                                            bool isStrided,
+                                            llvm::StringRef &reason) const;
+  void placeChain(llvm::ArrayRef<mlir::OpResult> chain, Place place);
+
   mlir::func::FuncOp main;
   const Overwrites &overwrites;
   llvm::DenseMap<mlir::Value, Place> places;
