@@ -77,6 +77,10 @@ class WritingCalls:
         self._refer(node, call, layouts)
         return entry
 
+    def set_items(self, node: Node, references: list[dict[str, Any]]) -> None:
+        """Makes the description refer to the items of a node as `references`."""
+        self._items[node] = references
+
     def take_item(self, node: Node, source: Node, index: Any) -> bool:
         """Resolves an item of what a call returns. False: `source` is no such list."""
         if source not in self._items:

@@ -79,7 +79,11 @@ static void forEachAccess(const BranchT &branch, const AccessVisitor &visit) {
 static void forEachAccess(const LoopT &loop, const AccessVisitor &visit) {
   for (const auto *list : {&loop.carried, &loop.scanned, &loop.arguments})
     for (const auto &argument : *list)
-      forEachTensor(*argument, [&](int buffer) { visit(buffer, false); });
+      if (!argument->written)
+        forEachTensor(*argument, [&](int buffer) { visit(buffer, false); });
+  for (const auto &carried : loop.carried)
+    if (carried->written)
+      visit(carried->buffer, true);
   for (const auto *list : {&loop.results, &loop.stacked, &loop.spare})
     for (int buffer : *list)
       visit(buffer, true);

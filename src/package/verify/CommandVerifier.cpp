@@ -274,17 +274,17 @@ void CommandVerifier::checkItem(int number, const std::string &where) {
 }
 
 /// Checks an argument of a region: an int for an int, a contiguous tensor for a
-/// contiguous tensor.
+/// contiguous tensor. The region may write it if `mayWrite`.
 void CommandVerifier::checkPassed(const ArgumentT &argument,
                                   const InputT &input, bool isSliced,
-                                  const std::string &where) {
+                                  bool mayWrite, const std::string &where) {
   if (argument.kind == ArgKind::Item && input.is_scalar)
     return checkItem(argument.buffer, where);
   checkArgument(argument, 0, where);
   require(argument.kind == (input.is_scalar ? ArgKind::Int : ArgKind::Tensor),
           where, "passes a region an argument of another kind");
-  require(!input.mutated && !argument.written && !argument.view, where,
-          "runs a region that writes an argument");
+  require(input.mutated == (mayWrite && argument.written) && !argument.view,
+          where, "runs a region that writes an argument");
   if (failed() || input.is_scalar)
     return;
   const BufferT &buffer = *program.buffers[argument.buffer];
@@ -328,7 +328,7 @@ void CommandVerifier::checkRegion(const RegionCall &call,
           where, "runs a region with other arguments or results");
   for (size_t i = 0; i < call.arguments.size() && !failed(); ++i)
     checkPassed(*call.arguments[i], *region.inputs[i], call.slicedArguments[i],
-                where);
+                call.updates, where);
   for (size_t i = 0; i < call.results.size() && !failed(); ++i)
     checkResult(call.results[i], region, *region.outputs[i],
                 call.slicedResults[i], where);
@@ -380,6 +380,7 @@ void CommandVerifier::checkBranch(const BranchT &branch,
     return;
   if (branch.predicate)
     checkPredicate(*branch.predicate, where);
+  checkUnwritten(branch.arguments, where);
   for (int region : branch.regions) {
     RegionCall call(region);
     call.pass(branch.arguments);
@@ -391,11 +392,20 @@ void CommandVerifier::checkBranch(const BranchT &branch,
     noteMade(branch.results, where);
 }
 
+/// Only what a loop carries may be written.
+void CommandVerifier::checkUnwritten(
+    const std::vector<std::unique_ptr<ArgumentT>> &arguments,
+    const std::string &where) {
+  for (const auto &argument : arguments)
+    require(!argument->written, where, "runs a region that writes an argument");
+}
+
 /// Each trip gets what the trip before it made, in the results or in the spare
 /// buffers. So both have the types of the first trip's values.
 void CommandVerifier::checkTrips(const LoopT &loop, const std::string &where) {
   for (const std::vector<int> *made : {&loop.results, &loop.spare}) {
     RegionCall call(loop.body);
+    call.updates = true;
     call.pass(loop.carried);
     call.pass(loop.scanned, /*sliced=*/true);
     call.pass(loop.arguments);
@@ -403,9 +413,12 @@ void CommandVerifier::checkTrips(const LoopT &loop, const std::string &where) {
     call.take(loop.stacked, /*sliced=*/true);
     if (!failed())
       checkRegion(call, where);
+    const int *next = made->data();
     for (size_t i = 0; i < loop.carried.size() && !failed(); ++i) {
+      if (loop.carried[i]->written)
+        continue;
       const InputT &input = *regions.all[loop.body]->inputs[i];
-      const BufferT &buffer = *program.buffers[(*made)[i]];
+      const BufferT &buffer = *program.buffers[*next++];
       require(sameType(buffer.dtype, buffer.shape, input.dtype, input.shape,
                        /*isSliced=*/false),
               where, "carries a value that changes its type");
@@ -430,9 +443,13 @@ void CommandVerifier::checkLoop(const LoopT &loop, const std::string &where) {
           "needs a condition or a number of trips");
   require(loop.condition < 0 || (loop.scanned.empty() && loop.stacked.empty()),
           where, "scans as long as a condition holds");
-  require(loop.results.size() == loop.carried.size() &&
-              loop.spare.size() == loop.carried.size(),
-          where, "lacks memory for what it carries");
+  size_t made =
+      std::count_if(loop.carried.begin(), loop.carried.end(),
+                    [](const auto &carried) { return !carried->written; });
+  require(loop.results.size() == made && loop.spare.size() == made, where,
+          "lacks memory for what it carries");
+  checkUnwritten(loop.scanned, where);
+  checkUnwritten(loop.arguments, where);
   if (failed())
     return;
   if (loop.trips)

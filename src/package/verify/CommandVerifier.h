@@ -25,6 +25,7 @@ struct RegionCall {
   void take(const std::vector<int> &buffers, bool sliced = false);
 
   int region;
+  bool updates = false; ///< whether it writes the arguments that are `written`
   std::vector<const ArgumentT *> arguments; ///< of its inputs
   std::vector<int> results;                 ///< buffers of its outputs
   /// Of these arguments, or results, the region gets or makes slices.
@@ -56,10 +57,12 @@ private:
   bool failed() const { return refusals.any(); }
   void checkLoop(const LoopT &loop, const std::string &where);
   void checkTrips(const LoopT &loop, const std::string &where);
+  void checkUnwritten(const std::vector<std::unique_ptr<ArgumentT>> &arguments,
+                      const std::string &where);
   void checkCondition(const LoopT &loop, const std::string &where);
   void checkRegion(const RegionCall &call, const std::string &where);
   void checkPassed(const ArgumentT &argument, const InputT &input,
-                   bool isSliced, const std::string &where);
+                   bool isSliced, bool mayWrite, const std::string &where);
   void checkSized(int buffer, const std::string &where);
   void checkItem(int buffer, const std::string &where);
   void noteMade(const std::vector<int> &results, const std::string &where);

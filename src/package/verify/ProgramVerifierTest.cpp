@@ -577,6 +577,50 @@ const Case loopCases[] = {
      [](ProgramT &p) { loop(p).spare = loop(p).results; }},
 };
 
+LoopT &updates(ProgramT &p) {
+  return *p.streams[0]->commands[1]->action.AsLoop();
+}
+
+/// A loop whose trips update one value where it lies.
+ProgramMaker updatingLoop() {
+  ProgramMaker m, body;
+  int c = body.input("c", {fixed(16)}, package::DType::F32, /*mutated=*/true);
+  body.launch("increment", {c}, {c}, fixed(16));
+  int memory = m.arena(0, {fixed(16)}, 64);
+  m.launch("twice", {m.input("x", {fixed(16)})}, {memory}, fixed(16));
+  m.loop(m.region(std::move(body)), 3, {memory}, {}, {}, {}, {});
+  updates(m.p).carried[0]->written = true;
+  return m;
+}
+
+const Case updatingCases[] = {
+    {"lacks memory for what it carries",
+     [](ProgramT &p) { updates(p).spare = {0}; }},
+    {"lacks memory for what it carries",
+     [](ProgramT &p) { updates(p).carried[0]->written = false; }},
+    {"runs a region that writes an argument",
+     [](ProgramT &p) {
+       updates(p).arguments.push_back(std::move(updates(p).carried[0]));
+       updates(p).carried.clear();
+     }},
+    {"passes a region an argument of another type",
+     [](ProgramT &p) { p.buffers[0]->shape = {fixed(8)}; }},
+    {"writes to an input that is not mutated",
+     [](ProgramT &p) { updates(p).carried[0]->buffer = 1; }},
+};
+
+TEST(VerifyProgram, SaysWhatIsWrongInALoopThatUpdates) {
+  Status s = verifyProgram(updatingLoop().p);
+  EXPECT_TRUE(s.ok()) << s.message();
+  for (const Case &c : updatingCases) {
+    ProgramMaker m = updatingLoop();
+    c.spoil(m.p);
+    s = verifyProgram(m.p);
+    EXPECT_NE(s.message().find(c.reason), std::string::npos)
+        << "expected: " << c.reason << "\ngot: " << s.message();
+  }
+}
+
 TEST(VerifyProgram, SaysWhatIsWrongInALoop) {
   Status s = verifyProgram(soundLoop().p);
   EXPECT_TRUE(s.ok()) << s.message();

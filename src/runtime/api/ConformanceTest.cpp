@@ -217,6 +217,24 @@ TEST_P(Conformance, LoopsOverSlices) {
   }
 }
 
+/// A trip updates what it carries.
+TEST_P(Conformance, LoopsUpdateWhatTheyCarry) {
+  for (int64_t trips : {0, 1, 2, 5}) {
+    ProgramMaker m, body;
+    int c = body.input("c", {fixed(3)}, package::DType::F32, /*mutated=*/true);
+    body.launch("increment", {c}, {c}, fixed(3));
+    int x = m.input("x", {fixed(3)}), sum = m.arena(0, {fixed(3)}, 64);
+    m.launch("add", {x, x}, {sum}, fixed(3));
+    m.loop(m.region(std::move(body)), trips, {sum}, {}, {}, {}, {});
+    m.p.streams[0]->commands[1]->action.AsLoop()->carried[0]->written = true;
+    m.launch("add", {sum, x}, {m.output({fixed(3)})}, fixed(3));
+    std::vector<float> expected;
+    for (float value : iota(3))
+      expected.push_back(3 * value + static_cast<float>(trips));
+    expectEachTime(m, {1, 3}, iota(3), expected);
+  }
+}
+
 TEST_P(Conformance, FollowsTheSizesOfTheInputs) {
   ProgramMaker m;
   m.p.slots = 2;

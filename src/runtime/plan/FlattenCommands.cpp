@@ -177,6 +177,8 @@ void CommandsBuilder::addLoop(const LoopT &loop) {
   if (loop.trips)
     l.trips = *loop.trips;
   l.carried = regionArguments(loop.carried);
+  for (const auto &carried : loop.carried)
+    l.updated.push_back(carried->written);
   l.scanned = regionArguments(loop.scanned);
   l.arguments = regionArguments(loop.arguments);
   l.results = loop.results;

@@ -81,9 +81,16 @@ private:
     for (int buffer : loop.stacked)
       region.take(sliceOf(caller.buffers.viewOf(buffer), trip));
     Status done = region.run(loop.body);
-    for (size_t i = 0; i < made.size(); ++i)
-      carried[i] = caller.buffers.viewOf(made[i]);
+    carry(made);
     return done;
+  }
+
+  /// Passes these buffers to the next trip, but for what trips update.
+  void carry(const std::vector<int> &made) {
+    const int *next = made.data();
+    for (size_t i = 0; i < carried.size(); ++i)
+      if (!loop.updated[i])
+        carried[i] = caller.buffers.viewOf(*next++);
   }
 
   /// An endless loop must not keep the host from its signals.
@@ -96,8 +103,11 @@ private:
   }
 
   void settle() const {
+    const int *next = loop.results.data();
     for (size_t i = 0; i < carried.size(); ++i) {
-      TensorView result = caller.buffers.viewOf(loop.results[i]);
+      if (loop.updated[i])
+        continue;
+      TensorView result = caller.buffers.viewOf(*next++);
       if (result.data != carried[i].data)
         caller.plan.device->copy(carried[i], result);
     }

@@ -8,10 +8,10 @@
 
 namespace anabranch::runtime {
 
-/// Runs the trips of loop `number`. Trips write the carried values into two
-/// sets of buffers in turns; the last values end up in the results. The host is
-/// asked now and then whether to go on. Only the thread that called the program
-/// may run it.
+/// Runs the trips of loop `number`. Trips update carried values where they lie,
+/// or write them into two sets of buffers in turns; the last of these end up in
+/// the results. The host is asked now and then whether to go on. Only the
+/// thread that called the program may run it.
 Status runLoop(const RegionCaller &caller, int number);
 
 } // namespace anabranch::runtime

@@ -196,11 +196,14 @@ void CommandBuilder::keepForOthers(OpResult result, Value buffer) {
   buffers.readFrom(result, kept);
 }
 
-/// Trips of a loop write the carried values and spare buffers in turns, and the
-/// condition writes a bool. `writes` lists them after the results.
+/// Trips of a loop write the carried values and spare buffers in turns, unless
+/// they update a value, and the condition writes a bool. `writes` lists them
+/// after the results.
 void CommandBuilder::addSpare(ir::AtenOp loop) {
   auto carried = loop.getArgs().getAs<ArrayAttr>("carried");
-  for (size_t i = 0; carried && i < carried.size(); ++i)
+  size_t updated = ir::newValues(loop).size();
+  size_t made = carried ? carried.size() - updated : 0;
+  for (size_t i = updated; i < updated + made; ++i)
     writes.push_back(buffers.copyOf(writes[i], loop.getLoc()));
   if (loop.getArgs().getAs<IntegerAttr>("condition"))
     writes.push_back(buffers.flag(loop.getLoc()));

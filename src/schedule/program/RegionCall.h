@@ -22,8 +22,9 @@ constexpr llvm::StringLiteral branchCallee = "anabranch::cond";
 constexpr llvm::StringLiteral callCallee = "anabranch::call";
 
 /// `condition` (a region, or none), `trips` (a size, or none), `body`,
-/// `carried`, `scanned`, `arguments`. Results: the carried values, then those
-/// that trips stack.
+/// `carried`, `scanned`, `arguments`. Results: the carried values that trips do
+/// not write where they lie, those that trips stack, and the new values of what
+/// they write (WritingCall.h).
 constexpr llvm::StringLiteral loopCallee = "anabranch::loop";
 
 /// The unit attribute of a region's module, and of its program.

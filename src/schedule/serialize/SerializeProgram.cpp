@@ -346,8 +346,9 @@ private:
     return success();
   }
 
-  /// `writes` of the call are its results, spare buffers for the carried
-  /// values, and the condition's bool.
+  /// `writes` of the call are the carried values that trips update, its
+  /// results, spare buffers for the other carried values, and the condition's
+  /// bool.
   LogicalResult makeLoop(ir::CallOp call, package::LoopT &made) {
     package::CallT given;
     if (failed(makeCall(call, given)))
@@ -358,11 +359,14 @@ private:
     made.carried = takeArgument(given, "carried").items;
     made.scanned = takeArgument(given, "scanned").items;
     made.arguments = takeArgument(given, "arguments").items;
-    auto split = given.results.begin() + made.carried.size();
+    size_t turns = llvm::count_if(
+        made.carried, [](const auto &carried) { return !carried->written; });
+    size_t updated = made.carried.size() - turns;
+    auto split = given.results.begin() + turns;
     made.results.assign(given.results.begin(), split);
     made.stacked.assign(split, given.results.end());
-    auto spare = call.getWrites().drop_front(given.results.size());
-    for (Value buffer : spare.take_front(made.carried.size()))
+    auto spare = call.getWrites().drop_front(updated + given.results.size());
+    for (Value buffer : spare.take_front(turns))
       made.spare.push_back(numbers.lookup(buffer));
     if (made.condition >= 0)
       made.predicate = numbers.lookup(spare.back());

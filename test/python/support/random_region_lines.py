@@ -209,7 +209,10 @@ class Writer:
 
     def loop(self, names: Names, depth: int) -> list[str]:
         body, test = self.fresh("body"), self.fresh("test")
-        lines = self.function(body, [DENSE], DENSE, depth)
+        if self.rng.random() < 0.4:
+            lines = self.partial_update(body)
+        else:
+            lines = self.function(body, [DENSE], DENSE, depth)
         limit = str(self.rng.randint(0, 3))
         if INT in names.kinds() and self.rng.random() < 0.5:
             limit = f"min({self.pick(names, INT)}, 3)"
@@ -227,6 +230,17 @@ class Writer:
             f"while_loop({test}, {body}_step, ({first}, {self.pick(names, DENSE)}))[1]"
         )
         return [*lines, self.define(names, DENSE, call)]
+
+    def partial_update(self, name: str) -> list[str]:
+        """A function that changes parts of its argument, which a loop may do in place."""
+        value = self.fresh("v")
+        updates = self.rng.sample(UPDATES, self.rng.randint(1, 2))
+        lines = [f"{value} = c.clone()", *(line.format(a=value) for line in updates)]
+        return [
+            f"def {name}(c):",
+            *(f"    {line}" for line in lines),
+            f"    return {value}",
+        ]
 
     def scan(self, names: Names, depth: int) -> list[str]:
         step = self.fresh("step")

@@ -8,6 +8,7 @@ docs/design/regions.md."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -19,6 +20,8 @@ from ..arguments import Arguments
 from ..description import Description, InputSource
 from ..inputs import Inputs
 from ..symbols import Unsupported, integer, numbers_of, truth, word
+from ..writing_calls import WritingCalls
+from . import updated
 from .continuation import GRAPH, RunSizes, call_continuation
 from .run_numbers import COND, INVOKE, WHILE
 
@@ -47,6 +50,7 @@ class Reader(Protocol):
     regions: Regions
     arguments: Arguments
     inputs: Inputs
+    writing_calls: WritingCalls
 
     def read_region(
         self, body: torch.fx.GraphModule, name: str, sources: Sequence[InputSource]
@@ -75,7 +79,11 @@ def describe_call(reader: Reader, node: torch.fx.Node) -> dict[str, Any]:
         "results": [reader.run_sizes.describe(value) for value in values],
         "loc": location(node),
     }
-    if call.ordered:
+    if any(call.updates):
+        olds = [reader.arguments.reference(old) for old in call.updated_operands()]
+        items = updated.add_writes(entry, call.updates, olds)
+        reader.writing_calls.set_items(node, items)
+    if call.ordered or any(call.updates):
         entry["ordered"] = True
     return entry
 
@@ -85,6 +93,8 @@ class _RegionCall:
         self.reader = reader
         self.node = node
         self.ordered = False  # whether a region has calls that keep their order
+        # of what a loop carries: whether trips update it where it lies
+        self.updates: list[bool] = []
         # Sizes that every region gets after its operands: those of which the operands
         # have only an expression.
         self.sizes = self._missing_sizes()
@@ -110,14 +120,30 @@ class _RegionCall:
             body, scanned, operands = self.node.args
         steady = self._steady(operands)
         first = self._changing(carried)
+        values = [_value(operand) for operand in carried]
+        self.updates = updated.find(self._subgraph(body), values, self.node.meta["val"])
+        inputs = [*first, *self._changing(scanned), *steady]
         return {
             "condition": condition and self._region(condition, [*first, *steady]),
             "trips": None if condition else self._trips(scanned),
-            "body": self._region(body, [*first, *self._changing(scanned), *steady]),
-            "carried": self.reader.arguments.literal(carried),
+            "body": self._region(body, inputs, self.updates),
+            "carried": self._carried(carried),
             "scanned": self.reader.arguments.literal(scanned),
             "arguments": self._passed(operands, steady),
         }
+
+    def _carried(self, operands: Sequence[Any]) -> list[Any]:
+        memories = itertools.count()
+        return [
+            {"written": next(memories)}
+            if is_updated
+            else self.reader.arguments.literal(operand)
+            for operand, is_updated in zip(operands, self.updates)
+        ]
+
+    def updated_operands(self) -> list[torch.fx.Node]:
+        carried: Any = self.node.args[2 if self.node.target is WHILE else 1]
+        return list(itertools.compress(carried, self.updates))
 
     def continuation(self) -> dict[str, Any]:
         operands = self.node.args
@@ -224,22 +250,31 @@ class _RegionCall:
             return {"expr": word(value)}
         return self.reader.arguments.literal(operand)
 
-    def _region(self, body: Any, sources: Sequence[InputSource]) -> int:
-        """Describes the subgraph that `body` names, and returns its number."""
-        subgraph = self._subgraph(body)
+    def _region(
+        self,
+        body: Any,
+        sources: Sequence[InputSource],
+        updates: Sequence[bool] = (),
+    ) -> int:
+        """Describes the subgraph that `body` names, and returns its number. It writes
+        these of its first inputs."""
+        subgraph = updated.with_writes(self._subgraph(body), updates)
         if self.sizes:
             subgraph = _with_inputs(subgraph, self.sizes)
-        return self._describe(subgraph, sources)
+        return self._describe(subgraph, sources, writes=any(updates))
 
     def _describe(
-        self, subgraph: torch.fx.GraphModule, sources: Sequence[InputSource]
+        self,
+        subgraph: torch.fx.GraphModule,
+        sources: Sequence[InputSource],
+        writes: bool = False,
     ) -> int:
         regions, name = self.reader.regions, self.node.name
         number = len(regions.graphs)
         regions.graphs.append({})
         described = self.reader.read_region(subgraph, f"{name}_{number}", sources)
         graph = described.graph
-        if graph["mutations"]:
+        if graph["mutations"] and not writes:
             raise Unsupported(f"{name} updates an argument")
         if not all("ref" in output for output in graph["outputs"]):
             raise Unsupported(f"{name} returns what is no tensor")
