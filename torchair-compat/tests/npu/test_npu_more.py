@@ -244,8 +244,9 @@ def test_a_product_that_is_quantised() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"weight": torch.ones(8, 6)}, "weight must be int8"),
-        ({"x": torch.ones(5, 8, dtype=torch.int64)}, "x must be floating"),
+        ({"weight": torch.ones(8, 6).half()}, "weight must be int8, int32, float32"),
+        ({"weight": torch.ones(8, 6)}, "antiquant_scale must have 1 or 48"),
+        ({"x": torch.ones(5, 8, dtype=torch.int64)}, "x must be float16, bfloat16"),
         ({"x": torch.ones(5, 7)}, "x has 7 columns and weight 8 rows"),
         ({"antiquant_scale": torch.ones(5)}, "antiquant_scale must have 1 or 6"),
         ({"antiquant_group_size": 4}, r"must have shape \(2, 6\) for groups of 4"),

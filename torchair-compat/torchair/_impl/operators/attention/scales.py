@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..products.quant_matmul import decode_scale
+from ..quantisation.integer_sums import decode_scale
 from ..quantisation.integers import to_int8
 
 __all__ = ["Scales"]

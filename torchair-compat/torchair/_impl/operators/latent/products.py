@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..products.quant_matmul import integer_product, scale_sums
+from ..quantisation.integer_sums import integer_product, scale_sums
 from ..quantisation.integers import to_int8
 from ..quantisation.rows import row_scale
 

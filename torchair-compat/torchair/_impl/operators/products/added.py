@@ -11,10 +11,10 @@ from torch import Tensor
 from ..checks import check, check_dtype, check_shape
 from ..definition import npu_operator
 from ..element_types import scalar_type
+from ..quantisation.integer_sums import integer_product
 from ..quantisation.rows import group_of_rows
 from ..schema import Written
 from .grouped_quant import by_scale
-from .quant_matmul import integer_product
 from .small_products import E8M0_BYTES, small_product
 
 _HALF = (torch.float16, torch.bfloat16)

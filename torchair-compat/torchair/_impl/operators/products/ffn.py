@@ -13,8 +13,8 @@ from torch.nn import functional
 from ..checks import check, check_dtype, check_shape
 from ..definition import npu_operator_of
 from ..element_types import scalar_type
+from ..quantisation.integer_sums import decode_scale, integer_product
 from ..quantisation.integers import to_int8
-from .quant_matmul import decode_scale, integer_product
 
 _NAME = "npu_ffn"
 _HALVES = (torch.float16, torch.bfloat16)

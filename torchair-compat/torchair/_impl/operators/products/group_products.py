@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..checks import FLOATS, check
+from ..quantisation.integer_sums import decode_scale, integer_product, scale_sums
 from ..quantisation.integers import to_int8, unpack_int4
-from .quant_matmul import decode_scale, integer_product, scale_sums
+from .int4_parts import by_parts, check_parts
 
 NAME = "npu_grouped_matmul"
 _NIBBLES = 8
@@ -263,7 +264,7 @@ class GroupProducts:
         scale = None if self._scales is None else self._scales.of(group)
         if self.kind == torch.int32:
             assert scale is not None
-            values = self._by_parts(x, weight, scale, None)
+            values = by_parts(NAME, x, weight, scale, None)
             if per_token is not None:
                 values = values * per_token.unsqueeze(-1)
             return self._activated(values).to(self.result)
@@ -272,7 +273,7 @@ class GroupProducts:
             assert bias is not None
             assert per_token is not None
             offset = None if self._offsets is None else self._offsets.of(group)
-            values = self._by_parts(x, weight, scale, offset, less=8)
+            values = by_parts(NAME, x, weight, scale, offset, less=8)
             return ((values + bias) * per_token.unsqueeze(-1)).to(self.result)
         total = integer_product(x, weight)
         if bias is not None and bias.dtype == torch.int32:
@@ -301,57 +302,13 @@ class GroupProducts:
             return to_int8(values if shift is None else values + shift)
         return values.to(self.result)
 
-    def _by_parts(
-        self,
-        x: Tensor,
-        weight: Tensor,
-        scale: Tensor,
-        offset: Tensor | None,
-        less: int = 0,
-    ) -> Tensor:
-        """(x - less) @ weight in f32. Each part of k has scales of its own, and offsets,
-        which multiply the sums of x's rows."""
-        scale = decode_scale(scale)[0] if scale.dtype == torch.int64 else scale
-        same = offset is None or offset.shape == scale.shape
-        check(same, NAME, "offset must have the shape of scale")
-        _check_parts(scale, weight, "scale")
-        parts = scale.shape[-2]
-        size = weight.shape[-2] // parts
-        values: Tensor | None = None
-        for part in range(parts):
-            rows, own = slice(part * size, (part + 1) * size), slice(part, part + 1)
-            left, right = x[..., rows], weight[..., rows, :]
-            total = integer_product(left, right)
-            if less:
-                sums = right.sum(-2, keepdim=True, dtype=torch.int32)
-                total = total - less * sums
-            made = total.to(torch.float32) * scale[..., own, :].to(torch.float32)
-            if offset is not None:
-                sums = left.sum(-1, keepdim=True, dtype=torch.int32)
-                made = made + sums.to(torch.float32) * offset[..., own, :]
-            values = made if values is None else values + made
-        assert values is not None
-        return values
-
     def _activated(self, values: Tensor) -> Tensor:
         return values if self._activation is None else self._activation(values)
 
 
-def _check_parts(table: Tensor, weight: Tensor, what: str) -> None:
-    """RuntimeError: the table (..., parts, n) has other columns than the weight, or its
-    parts do not divide the weight's rows."""
-    (inner, width), (parts, columns) = weight.shape[-2:], table.shape[-2:]
-    check(
-        columns == width and parts > 0 and inner % parts == 0,
-        NAME,
-        f"{what} must have shape ({width},), or (parts, {width}) with parts that divide"
-        f" {inner}, got {(parts, columns)}",
-    )
-
-
 def _over_rows(table: Tensor, weight: Tensor, what: str) -> Tensor:
     """A table (..., parts, n) in f32, as (..., k, n) or (..., 1, n)."""
-    _check_parts(table, weight, what)
+    check_parts(NAME, table, weight, what)
     table, parts = table.to(torch.float32), table.shape[-2]
     if parts == 1:
         return table

@@ -11,7 +11,8 @@ from torch.nn import functional
 
 from ..checks import FLOATS, check, check_dtype, check_shape
 from ..definition import npu_operator
-from .quant_matmul import integer_product, scale_sums, unpack_operands
+from ..quantisation.integer_sums import integer_product, scale_sums
+from .quant_matmul import unpack_operands
 
 _F32 = (torch.float32,)
 # The words of `approximate`, and PyTorch's.

@@ -13,8 +13,8 @@ from torch.nn import functional
 from ..checks import check, check_dtype, check_shape
 from ..definition import npu_operator
 from ..element_types import scalar_type
+from ..quantisation.integer_sums import decode_scale
 from ..schema import Reserved
-from .quant_matmul import decode_scale
 
 _NAME = "npu_quant_conv2d"
 _Pair = Annotated[list[int], "int[2]"]

@@ -10,8 +10,9 @@ from torch import Tensor
 from ..checks import check, check_dtype, check_shape
 from ..definition import called_by, npu_operator
 from ..element_types import scalar_type
-from ..memory.formats import from_blocks
+from ..quantisation.integer_sums import decode_scale, integer_product, scale_sums
 from ..quantisation.integers import to_int8, unpack_int4
+from .int4_parts import product_by_parts
 from .small_products import is_small, small_product
 
 _NAME = "npu_quant_matmul"
@@ -33,10 +34,10 @@ _INT8_ROWS: dict[torch.dtype, list[_Row]] = {
     torch.bfloat16: [(_F32, {None}, _BIASES, {torch.float32, None})],
     torch.int32: [(_F32, {None}, _INT32, {None})],
 }
-_INT4_GROUPED: _Row = ({torch.float32}, {torch.float16}, {None}, {torch.float32})
+_INT4_BY_ROW: _Row = ({torch.float32}, {None}, {None}, {torch.float32})
 _INT4_ROWS: dict[torch.dtype, list[_Row]] = {
-    torch.float16: [(_SCALED, {None}, {None}, {None}), _INT4_GROUPED],
-    torch.bfloat16: [_INT4_GROUPED],
+    torch.float16: [(_SCALED, {None}, {None}, {None}), _INT4_BY_ROW],
+    torch.bfloat16: [_INT4_BY_ROW],
 }
 
 
@@ -67,13 +68,18 @@ def npu_quant_matmul(
     y_scale: Tensor | None = None,
     blocks: Tensor | None = None,
 ) -> Tensor:
-    """x1 @ x2 in exact int32, times `scale` and `pertoken_scale`, plus bias.
+    """x1 @ x2 in exact int32, times `scale` and `pertoken_scale`, plus `offset` or bias.
 
     x1, x2          (..., m, k) and (..., k, n): int8, or int32 with eight int4 each
     scale           (1,) or (n,)
     pertoken_scale  (m,)
     bias            (n,) or (batch, 1, n)
     output_dtype    of the result; None: int8
+    group_sizes     ends with the size of the parts that k has: x2 of int4 may have a scale
+                    (parts, n). With x1 of int4, f32, and an offset of f16 that x2 loses
+                    first; with x1 of int8, int64 of npu_trans_quant_param, and an offset
+                    (n,) that is added before `pertoken_scale`. This form takes 8 from x1:
+                    the offset has 8 * x2 * scale, summed over k, to give it back
     blocks          of x2 (k, n) in FRACTAL_NZ, int8 also for int4; a compiled product
                     reads them
 
@@ -99,9 +105,23 @@ def npu_quant_matmul(
         return small_product(_NAME, x1, x2, *tables, output_dtype=output_dtype, **later)
     text = "pertoken_scale_dtype and scale_dtype must be None for operands of integers"
     check(not any(v is not None for v in later.values()), _NAME, text)
+    if x1.dtype in (torch.int8, torch.int32) and _is_by_parts(x1, x2, scale):
+        kind = _result(output_dtype)
+        tables = (scale, offset, pertoken_scale, bias)
+        return product_by_parts(x1, x2, *tables, kind, group_sizes)
     return _of_integers(
         x1, x2, scale, offset, bias, pertoken_scale, output_dtype, blocks
     )
+
+
+def _is_by_parts(x1: Tensor, x2: Tensor, scale: Tensor) -> bool:
+    """Whether x2 is of int4, and x1 of int8, or the scale has a row for each part of k."""
+    return x2.dtype == torch.int32 and (x1.dtype == torch.int8 or scale.dim() == 2)
+
+
+def _result(output_dtype: int | None) -> torch.dtype:
+    results = (torch.int8, torch.int32, torch.float16, torch.bfloat16)
+    return scalar_type(output_dtype, _NAME, "output_dtype", results) or torch.int8
 
 
 def _of_integers(
@@ -120,8 +140,7 @@ def _of_integers(
     times pertoken_scale, plus bias or offset; then once to the output dtype. An int32
     result is not scaled.
     """
-    results = (torch.int8, torch.int32, torch.float16, torch.bfloat16)
-    kind = scalar_type(output_dtype, _NAME, "output_dtype", results) or torch.int8
+    kind = _result(output_dtype)
     packed = _check_dtypes(x1, x2, kind, scale, offset, bias, pertoken_scale)
     if packed:
         if _is_packed_along_k(x1, x2):
@@ -140,19 +159,6 @@ def _of_integers(
     if offset is not None:
         values = values + offset.to(torch.float32)
     return to_int8(values) if kind == torch.int8 else values.to(kind)
-
-
-def scale_sums(
-    total: Tensor, scale: Tensor, pertoken_scale: Tensor | None, bias: Tensor | None
-) -> Tensor:
-    """int32 sums times scale, times the scale of each row, plus a bias that is not
-    int32: f32, in this order."""
-    values = total.to(torch.float32) * scale.to(torch.float32)
-    if pertoken_scale is not None:
-        values = values * pertoken_scale.unsqueeze(-1)
-    if bias is not None and bias.dtype != torch.int32:
-        values = values + bias.to(torch.float32)
-    return values
 
 
 def _check_dtypes(
@@ -200,8 +206,7 @@ def _check_shapes(
     )
     batch = _batch(x1, x2)
     check_shape(scale, _NAME, "scale", (1,), (n,))
-    # The weight of packed int4 in groups has two dimensions.
-    check_shape(offset, _NAME, "offset", (1,), (n,), (1, n))
+    check_shape(offset, _NAME, "offset", (1,), (n,))
     check_shape(pertoken_scale, _NAME, "pertoken_scale", (m,))
     per_batch = [(batch[0], 1, n)] if len(batch) == 1 else []
     check_shape(bias, _NAME, "bias", (n,), *per_batch)
@@ -228,34 +233,6 @@ def _batch(x1: Tensor, x2: Tensor) -> list[int]:
         " broadcast together",
     )
     return [b if a == 1 else a for a, b in zip(left, right)]
-
-
-def integer_product(x1: Tensor, x2: Tensor, blocks: Tensor | None = None) -> Tensor:
-    """int8 (..., m, k) @ (..., k, n) in exact int32."""
-    if x2.dim() != 2:
-        return torch.matmul(x1.to(torch.int32), x2.to(torch.int32))
-    if blocks is not None:
-        x2 = from_blocks(blocks, *x2.shape)
-    shape = (*x1.shape[:-1], x2.shape[-1])
-    if x1.shape[-1] == 0:  # PyTorch's product refuses an empty operand
-        return torch.zeros(shape, dtype=torch.int32, device=x1.device)
-    rows = _plain(x1.reshape(-1, x1.shape[-1]))
-    return torch._int_mm(rows, x2 if _is_transposed(x2) else _plain(x2)).reshape(shape)
-
-
-def _plain(matrix: Tensor) -> Tensor:
-    """The matrix in row-major order without gaps. PyTorch's product of integers
-    misreads strides of dimensions of size 1, which `contiguous` keeps, and strides of
-    0."""
-    if matrix.stride() == (matrix.shape[1], 1):
-        return matrix
-    return matrix.clone(memory_format=torch.contiguous_format)
-
-
-def _is_transposed(matrix: Tensor) -> bool:
-    """Whether the matrix is the transpose of one without gaps, as weights are."""
-    rows, columns = matrix.shape
-    return rows > 1 and columns > 1 and matrix.stride() == (1, rows)
 
 
 def unpack_operands(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
@@ -298,12 +275,3 @@ def npu_trans_quant_param(
         return code
     whole = offset.to(torch.float32).round().clamp(-256, 255).to(torch.int64)
     return code | ((whole & 0x1FF) << 37)
-
-
-def decode_scale(code: Tensor) -> tuple[Tensor, Tensor]:
-    """The f32 scale and offset that npu_trans_quant_param packed."""
-    low = code & 0xFFFFFFFF
-    # As a signed 32-bit number.
-    scale = ((low ^ 0x80000000) - 0x80000000).to(torch.int32).view(torch.float32)
-    offset = (((code >> 37) & 0x1FF) ^ 0x100) - 0x100
-    return scale, offset.to(torch.float32)

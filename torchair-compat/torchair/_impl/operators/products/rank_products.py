@@ -13,8 +13,8 @@ from torch import Tensor
 
 from ..checks import check, check_dtype, check_shape
 from ..definition import npu_operator
+from ..quantisation.integer_sums import decode_scale, integer_product
 from ..schema import Reserved
-from .quant_matmul import decode_scale, integer_product
 from .rank_groups import (
     check_gather,
     check_group,

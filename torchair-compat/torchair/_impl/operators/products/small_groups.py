@@ -11,10 +11,17 @@ import torch
 from torch import Tensor
 
 from ..checks import check, check_dtype, check_shape
-from ..element_types import ElementType, given_type, number_of
+from ..element_types import given_type, number_of
+from ..quantisation.integer_sums import decode_scale
 from ..quantisation.small_floats import scale_values
 from .group_products import NAME
-from .small_products import E8M0_BYTES, SMALL_TYPES, columns_as_rows, is_small
+from .small_products import (
+    E8M0_BYTES,
+    SMALL_TYPES,
+    columns_as_rows,
+    is_small,
+    unpack_floats,
+)
 
 __all__ = ["are_small", "widened"]
 
@@ -39,7 +46,8 @@ def widened(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """x and the weights in f32, times their scales. A scale of float8_e8m0fnu belongs to 32
     elements along k: (..., ceil(k / 64), 2), or (..., k / 32), of rows of x; the same with
-    n before or after, of weights. f32 scales are (m,), and (n,) for each group."""
+    n before or after, of weights. Other scales are (m,), f32, and (n,) for each group, f32,
+    bf16, or int64 of npu_trans_quant_param. f32 weights are eight float4_e2m1 each."""
     check(
         not (scale and antiquant_scale),
         NAME,
@@ -57,9 +65,10 @@ def widened(
         _rows(one, given, number_of(x_dtype), "x", "per_token_scale")
         for one, given in zip(x, x_scales)
     ]
+    widths = [one.shape[-1] for one in rows]
     columns = [
-        _weights(one, given, number_of(weight_dtype))
-        for one, given in zip(weight, w_scales)
+        _weights(one, given, number_of(weight_dtype), widths[min(i, len(x) - 1)])
+        for i, (one, given) in enumerate(zip(weight, w_scales))
     ]
     return rows, columns
 
@@ -89,27 +98,39 @@ def _rows(
     return values * scale.unsqueeze(-1)
 
 
-def _weights(weight: Tensor, scale: Tensor | None, number: int | None) -> Tensor:
+def _weights(
+    weight: Tensor, scale: Tensor | None, number: int | None, k: int
+) -> Tensor:
     """(..., k, n) in f32."""
     check(weight.dim() in (2, 3), NAME, "each weight must have 2 or 3 dimensions")
-    element = given_type(weight, number, NAME, "weight", SMALL_TYPES)
-    rows, element = columns_as_rows(weight, element)
+    values = _as_rows(weight, number, k)
     if scale is None:
-        return element.load(rows).transpose(-1, -2)
+        return values.transpose(-1, -2)
     if scale.dtype in E8M0_BYTES:
-        values = element.load(rows)
         along = -3 if scale.dim() == weight.dim() + 1 else -1
         factors = _factors(scale.transpose(-2, along), values, "scale")
         return (values * factors).transpose(-1, -2)
-    return _weights_by_column(rows, element, scale)
+    return (values * _of_columns(scale, values)).transpose(-1, -2)
 
 
-def _weights_by_column(rows: Tensor, element: ElementType, scale: Tensor) -> Tensor:
-    values = element.load(rows)
-    check_dtype(scale, NAME, "scale", (torch.float32, torch.bfloat16))
-    shape = tuple(values.shape[:-1])
-    check_shape(scale, NAME, "scale", shape)
-    return (values * scale.to(torch.float32).unsqueeze(-1)).transpose(-1, -2)
+def _as_rows(weight: Tensor, number: int | None, k: int) -> Tensor:
+    """A weight (..., k, n) as f32 (..., n, k)."""
+    if weight.dtype == torch.float32 and number is None:
+        # A transposed view of a packed matrix is packed along k.
+        if weight.shape[-2] * 8 == k:
+            return unpack_floats(weight.transpose(-1, -2))
+        return unpack_floats(weight).transpose(-1, -2)
+    element = given_type(weight, number, NAME, "weight", SMALL_TYPES)
+    rows, element = columns_as_rows(weight, element)
+    return element.load(rows)
+
+
+def _of_columns(scale: Tensor, values: Tensor) -> Tensor:
+    """The factor of each row of values (..., n, k)."""
+    check_dtype(scale, NAME, "scale", (torch.float32, torch.bfloat16, torch.int64))
+    check_shape(scale, NAME, "scale", tuple(values.shape[:-1]))
+    wide = decode_scale(scale)[0] if scale.dtype == torch.int64 else scale
+    return wide.to(torch.float32).unsqueeze(-1)
 
 
 def _factors(scale: Tensor, values: Tensor, what: str) -> Tensor:

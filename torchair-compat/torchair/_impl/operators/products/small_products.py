@@ -11,6 +11,7 @@ from torch import Tensor
 from ..checks import FLOATS, check, check_dtype, check_shape
 from ..definition import npu_operator
 from ..element_types import ElementType, element_type, given_type, scalar_type
+from ..quantisation.integers import unpack_int4
 from ..quantisation.small_floats import E2M1, scale_values, unpack_pairs
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "columns_as_rows",
     "is_small",
     "small_product",
+    "unpack_floats",
 ]
 
 _FOURS = ("float4_e2m1fn_x2", "float4_e1m2fn_x2")
@@ -31,6 +33,12 @@ E8M0_BYTES = (torch.uint8, torch.int8, torch.float8_e8m0fnu)
 def is_small(tensor: Tensor, number: int | None) -> bool:
     """Whether an operand's elements are floats of eight or four bits."""
     return tensor.dtype in _FLOAT8 or number is not None
+
+
+def unpack_floats(packed: Tensor) -> Tensor:
+    """The f32 values (..., 8 n) of f32 (..., n) whose bits are eight float4_e2m1, as
+    npu_convert_weight_to_int4pack makes them."""
+    return E2M1.decode(unpack_int4(packed.view(torch.int32)).to(torch.int32) & 15)
 
 
 def _block_scales(scale: Tensor, width: int) -> Tensor:
