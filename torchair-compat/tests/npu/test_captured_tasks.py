@@ -169,6 +169,20 @@ def test_wrong_uses_are_errors() -> None:
         plain.replay()
 
 
+def test_an_error_inside_a_capture_is_the_one_that_a_caller_sees() -> None:
+    captured = torch.npu.NPUGraph()
+    with pytest.raises(ZeroDivisionError), torch.npu.graph(captured):
+        torch.npu.graph_task_group_begin(None)
+        raise ZeroDivisionError
+    assert not torch.npu.is_current_stream_capturing()
+    with pytest.raises(RuntimeError, match=r"replay\(\) before a capture"):
+        captured.replay()
+    with torch.npu.graph(captured):
+        twice = Q + Q
+    captured.replay()
+    assert torch.equal(twice, Q * 2)
+
+
 def test_compiled_attention_writes_to_out() -> None:
     operator, _ = VERSIONS["one"]
 

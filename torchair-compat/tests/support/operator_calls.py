@@ -499,6 +499,21 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
         "mla_vheadsize": 8,
         "out": torch.zeros(2, 4, 8),
     },
+    "_npu_paged_attention_quant": {
+        "query": ints(2, 4, 16, dtype=torch.int8),
+        "key_cache": ints(5, 4, 2, 16, dtype=torch.int8),
+        "value_cache": ints(5, 4, 2, 16, dtype=torch.int8),
+        "num_kv_heads": 2,
+        "num_heads": 4,
+        "scale_value": 0.5,
+        "block_table": torch.tensor([[3, 1], [0, 4]], dtype=torch.int32),
+        "context_lens": torch.tensor([6, 4]),
+        "quant_type": 3,
+        "outdata_type": 1,
+        "k_descale": torch.rand(4) / 8,
+        "v_descale": torch.rand(4) / 8,
+        "out": torch.zeros(2, 4, 16).half(),
+    },
     "_npu_paged_attention_splitfuse": _boosted(
         seq_len=torch.tensor([3, 2]), mask=R(5, 8)
     ),

@@ -128,12 +128,16 @@ class NPUGraph:
         """Ends the capture. RuntimeError: there is none, or a group of tasks is open."""
         if self._mode is None:
             raise RuntimeError("NPUGraph: capture_end() without capture_begin()")
-        self._mode.__exit__(None, None, None)
         is_open = self._mode.group is not None
-        self._mode, self._captured = None, not is_open
-        _capturing.remove(self)
+        self._leave(captured=not is_open)
         if is_open:
             raise RuntimeError("NPUGraph: capture_end() inside a group of tasks")
+
+    def _leave(self, captured: bool) -> None:
+        assert self._mode is not None
+        self._mode.__exit__(None, None, None)
+        self._mode, self._captured = None, captured
+        _capturing.remove(self)
 
     def replay(self) -> None:
         """Runs the operators again. RuntimeError: nothing was captured."""
@@ -224,8 +228,12 @@ def graph(
     npu_graph.capture_begin(pool, capture_error_mode)
     try:
         yield
-    finally:
-        npu_graph.capture_end()
+    except BaseException:
+        # The caller needs this error, not one of the capture that it ended.
+        if npu_graph._mode is not None:
+            npu_graph._leave(captured=False)
+        raise
+    npu_graph.capture_end()
 
 
 def is_current_stream_capturing() -> bool:

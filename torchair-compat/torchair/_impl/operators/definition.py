@@ -98,9 +98,9 @@ def _composition(
     return _described(function, packet)
 
 
-def writing(*names: str) -> Callable[[_F], _F]:
+def writing(*names: str, workspace: bool = False) -> Callable[[_F], _F]:
     """Gives an operator the overload `out`, which writes the results to arguments of these
-    names."""
+    names. With `workspace` it also takes an NPU's memory, which it does not touch."""
 
     def define(operator: _F) -> _F:
         packet = cast(torch._ops.OpOverloadPacket, operator)
@@ -112,12 +112,14 @@ def writing(*names: str) -> Callable[[_F], _F]:
         # The boost library takes them by place.
         between = ", *, " if library == "npu" and "*," not in taken else ", "
         made = kinds[0] if len(kinds) == 1 else f"({', '.join(kinds)})"
+        given = f"Tensor? workspace=None, {given}" if workspace else given
         home = _ATB if library == "atb" else _LIBRARY
         home.define(f"{name}.out({taken}{between}{given}) -> {made}")
         run = COMPOSITIONS[packet.default]
 
         def write(*args: Any, **kwargs: Any) -> Any:
             targets = tuple(kwargs.pop(what) for what in names)
+            kwargs.pop("workspace", None)
             results = run(*args, **kwargs)
             results = (results,) if len(names) == 1 else results
             for what, target, result in zip(names, targets, results):

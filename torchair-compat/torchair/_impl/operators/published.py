@@ -28,6 +28,7 @@ from .boost import (
     pages,  # noqa: F401
     products,  # noqa: F401
     quantise,  # noqa: F401
+    quantised_pages,  # noqa: F401
     ring,  # noqa: F401
 )
 from .boxes.coordinates import npu_bounding_box_decode, npu_bounding_box_encode

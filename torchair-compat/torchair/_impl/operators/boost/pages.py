@@ -55,7 +55,7 @@ def npu_paged_cache_load(
     return made[0], made[1]
 
 
-@writing("out")
+@writing("out", workspace=True)
 @atb_operator
 def _npu_paged_attention_v2(
     query: Tensor,
