@@ -117,12 +117,13 @@ def test_values(layouts, dtype, sparse_mode, size, with_sinks) -> None:
             torch.testing.assert_close(row, expected, **near)
 
 
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("apart", ["same", "apart", "elements"])
 @pytest.mark.parametrize("kind", [torch.int8, torch.float8_e4m3fn, torch.uint8])
 @pytest.mark.parametrize("dtype", [F16, BF16])
 @pytest.mark.parametrize("layouts", LAYOUTS)
 def test_quantised_values(layouts, dtype, kind, apart) -> None:
-    """Keys as bytes: elements, rotary elements, scales of tiles. uint8 are hifloat8."""
+    """Keys as bytes: elements, rotary elements, scales of tiles. uint8 are hifloat8. Values
+    are the same tensor, one apart, or the elements of the keys alone."""
     tile = 8
     number = torch_npu.hifloat8 if kind == torch.uint8 else None
     laid = Laid(layouts, QUERIES, KEYS)
@@ -140,7 +141,11 @@ def test_quantised_values(layouts, dtype, kind, apart) -> None:
         return torch.cat(whole, -1), torch.cat([wide.flatten(-2), rotary.float()], -1)
 
     keys, wide = zip(*(packed(n) for n in KEYS))
-    values, apart_wide = zip(*(packed(n) for n in KEYS)) if apart else (keys, wide)
+    values, apart_wide = keys, wide
+    if apart == "apart":
+        values, apart_wide = zip(*(packed(n) for n in KEYS))
+    if apart == "elements":
+        values = [rows[..., :WIDTH].contiguous() for rows in keys]
     indices = choose(1)
     wanted = reference(
         queries, wide, [v[..., :WIDTH] for v in apart_wide], indices, 1, 3, None
@@ -152,7 +157,7 @@ def test_quantised_values(layouts, dtype, kind, apart) -> None:
         return torch_npu.npu_kv_quant_sparse_flash_attention(
             query,
             key,
-            value.view(kind) if apart else key,
+            key if apart == "same" else value.view(kind),
             blocks,
             SCALE,
             2,
@@ -213,6 +218,7 @@ def test_errors(change, text) -> None:
         ({"key_quant_mode": 1}, "key_quant_mode must be 2, got 1"),
         ({"quant_scale_repo_mode": 0}, "quant_scale_repo_mode must be 1, got 0"),
         ({"tile_size": 5}, "tile_size 5 does not divide 16 elements of key"),
+        ({"value": torch.ones(2, 5, 1, 8, dtype=torch.int8)}, "value must have shape"),
         ({"rope_head_dim": 20}, "rope_head_dim 20 is no part of heads of 20"),
         (
             {"tile_size": 4},

@@ -155,7 +155,8 @@ def npu_kv_quant_sparse_flash_attention(
     query       (..., n, d + rope_head_dim): the rotary elements come last
     key, value  (..., 1, w) bytes: d quantised elements, then the rotary elements in
                 query's dtype, then an f32 scale for each `tile_size` of the d elements.
-                The values are the d elements without the rotary ones
+                The values are the d elements without the rotary ones; value may have
+                these alone, with the scales of key
     key_quant_mode, value_quant_mode  2: a scale for each tile
     quant_scale_repo_mode  1: scales stand after the elements
 
@@ -178,8 +179,9 @@ def npu_kv_quant_sparse_flash_attention(
     else:
         check_dtype(key, name, "key", (torch.int8, torch.float8_e4m3fn))
     check_dtype(value, name, "value", (key.dtype,))
-    check_shape(value, name, "value", tuple(key.shape))
     tiles = _Tiles.of(name, query, key, tile_size, rope_head_dim, hifloat8)
+    alone = (*key.shape[:-1], tiles.width)
+    check_shape(value, name, "value", tuple(key.shape), alone)
     sequences = Sequences.of(
         name,
         query,
@@ -197,7 +199,9 @@ def npu_kv_quant_sparse_flash_attention(
         keys, rotary = tiles.restored(bytes_), tiles.rotary(bytes_, query.dtype)
         values = keys
         if value is not key:
-            values = tiles.restored(part.gathered(value, places))
+            rows = part.gathered(value, places)
+            whole = value.shape[-1] == key.shape[-1]
+            values = tiles.scaled(rows, tiles.scales(rows if whole else bytes_))
         return torch.cat([keys, rotary.to(torch.float32)], -1), values
 
     choice = _Choice(name, sparse_indices, sparse_block_size, sparse_mode)
@@ -232,7 +236,12 @@ class _Tiles(NamedTuple):
 
     def restored(self, rows: Tensor) -> Tensor:
         """The quantised elements times their scales, in f32."""
-        scales = self._viewed(rows, self.width + 2 * self.rope, torch.float32)
+        return self.scaled(rows, self.scales(rows))
+
+    def scales(self, rows: Tensor) -> Tensor:
+        return self._viewed(rows, self.width + 2 * self.rope, torch.float32)
+
+    def scaled(self, rows: Tensor, scales: Tensor) -> Tensor:
         bits = rows[..., : self.width]
         wide = HIFLOAT8.decode(bits.view(torch.uint8)) if self.hifloat8 else bits
         tiles = wide.to(torch.float32).unflatten(-1, (-1, self.size))
