@@ -147,3 +147,125 @@ print("done")
 def test_products_of_two_ranks(tmp_path, kind) -> None:
     outputs = run_ranks(tmp_path, SCRIPT.replace("KIND", kind), 2)
     assert all("done" in output for output in outputs)
+
+
+SMALL = """
+name = dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(rank)
+M, K, N = 4, 64, 6
+
+
+def drawn(seed, *shape):
+    torch.manual_seed(seed)
+    return torch.randn(*shape)
+
+
+def every_way(function, *arguments):
+    yield function(*arguments)
+    backend = torchair.get_npu_backend()
+    yield torch.compile(function, backend=backend, fullgraph=True)(*arguments)
+
+
+def mx(values):
+    return torch_npu.npu_dynamic_mx_quant(values, dst_type=torch.float8_e4m3fn)
+
+
+def exact(stored, scales):
+    factors = 2.0 ** (scales.view(torch.uint8).double().flatten(-2) - 127)
+    return stored.double() * factors.repeat_interleave(32, -1)[..., : stored.shape[-1]]
+
+
+def of(r):
+    return mx(drawn(r, M, K).bfloat16()), mx(drawn(50 + r, N, K).bfloat16())
+
+
+(x, xs), (w, ws) = of(rank)
+wanted = sum(exact(*a) @ exact(*b).t() for a, b in map(of, range(ranks)))
+
+
+def reduced(x, w, ws, xs):
+    return torch_npu.npu_mm_all_reduce_base(
+        x, w.t(), name, dequant_scale=ws.transpose(0, 1), pertoken_scale=xs,
+        y_dtype=torch.float32, dequant_scale_dtype=torch_npu.float8_e8m0fnu,
+        pertoken_scale_dtype=torch_npu.float8_e8m0fnu, group_sizes=[1, 1, 32],
+    )
+
+
+for made in every_way(reduced, x, w, ws, xs):
+    torch.testing.assert_close(made.double(), wanted, atol=1e-3, rtol=1e-4)
+
+# float8 with scales of blocks
+def blocks(r):
+    return drawn(r, M, K).to(torch.float8_e4m3fn), drawn(9 + r, K, N).to(torch.float8_e5m2)
+
+
+column = torch.full((1, 1), 0.5)
+
+
+def of_blocks(x, w, rows):
+    return torch_npu.npu_mm_all_reduce_base(
+        x, w, name, dequant_scale=column, pertoken_scale=rows, y_dtype=torch.float32,
+        group_sizes=[1, 128, 128],
+    )
+
+
+rows = torch.arange(1.0, M + 1).reshape(M, 1)
+wanted = sum((a.double() * rows) @ b.double() * 0.5 for a, b in map(blocks, range(ranks)))
+for made in every_way(of_blocks, *blocks(rank), rows):
+    torch.testing.assert_close(made.double(), wanted, atol=1e-3, rtol=1e-4)
+
+# ranks send int8
+def integers(r):
+    torch.manual_seed(r)
+    return [torch.randint(-9, 9, s, dtype=torch.int8) for s in ((M, K), (K, N))]
+
+
+first, second = (drawn(s, 1, N).abs().half() + 1 for s in (70, 71))
+scale = torch.full((N,), 0.1)
+
+
+def sent(x, w, first, second):
+    return torch_npu.npu_mm_all_reduce_base(
+        x, w, name, dequant_scale=scale, comm_quant_scale_1=first * 2,
+        comm_quant_scale_2=second * 2,
+    )
+
+
+def rounded(values):
+    return values.round().clamp(-128, 127)
+
+
+steps = 2 * first.double(), 2 * second.double()
+total = 0
+for a, b in map(integers, range(ranks)):
+    product = (a.double() @ b.double() * 0.1).half().double()
+    total = total + rounded(product / steps[0]) * steps[0]
+for made in every_way(sent, *integers(rank), first, second):
+    assert made.dtype == torch.float16
+    # A sum halfway between two steps may be rounded to the other one.
+    assert (made.double() - total).abs().le(steps[1] * 0.5 + 0.1).all()
+    gathered = [torch.zeros_like(made) for _ in range(ranks)]
+    dist.all_gather(gathered, made)
+    assert torch.equal(*gathered)
+    grid = made.double() / steps[1]
+    assert (grid - grid.round()).abs().max() < 0.05
+xi, wi = integers(rank)
+for options, text in (
+    ({"comm_quant_scale_1": first}, "comm_quant_scale_2 is needed beside"),
+    ({"comm_quant_scale_1": first.float(), "comm_quant_scale_2": second},
+     "comm_quant_scale_1 must be float16"),
+    ({"comm_quant_scale_1": first[:, :2], "comm_quant_scale_2": second},
+     "comm_quant_scale_1 must have shape"),
+    ({"y_dtype": torch.float16}, "output_dtype must be None but for small floats"),
+):
+    with pytest.raises(RuntimeError, match="npu_mm_all_reduce_base: " + text):
+        torch_npu.npu_mm_all_reduce_base(xi, wi, name, dequant_scale=scale, **options)
+with pytest.raises(RuntimeError, match="comm_quant_scale_1 is for x1 of int8"):
+    torch_npu.npu_mm_all_reduce_base(
+        xi.half(), wi.half(), name, comm_quant_scale_1=first, comm_quant_scale_2=second
+    )
+print("done")
+"""
+
+
+def test_sums_of_small_products_and_of_int8(tmp_path) -> None:
+    assert all("done" in output for output in run_ranks(tmp_path, SMALL, 2))

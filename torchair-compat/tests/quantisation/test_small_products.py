@@ -258,3 +258,55 @@ def test_what_does_not_fit() -> None:
     ):
         with pytest.raises(RuntimeError, match=f"npu_quant_matmul: {text}"):
             torch_npu.npu_quant_matmul(*arguments, **more)
+
+
+@pytest.mark.parametrize("kind", [torch.float8_e4m3fn, torch.float8_e5m2, "hifloat8"])
+@pytest.mark.parametrize("height", [1, 128])
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_quant_matmul_of_blocks_of_128(kind, height, batch) -> None:
+    torch.manual_seed(0)
+    m, k, n = 130, 160, 140
+    a, b = torch.randn(*batch, m, k), torch.randn(*batch, k, n)
+    number = torch_npu.hifloat8 if kind == "hifloat8" else None
+    if number is None:
+        a, b = a.to(kind), b.to(kind)
+        left, right = a.double(), b.double()
+    else:
+        a, b = (torch_npu.npu_dtype_cast(t, number) for t in (a, b))
+        left, right = HIFLOAT8.decode(a).double(), HIFLOAT8.decode(b).double()
+    rows = torch.rand(*batch, -(-m // height), 2)
+    columns = torch.rand(*batch, 2, 2)
+
+    def spread(table, high, shape):
+        wide = table.double().repeat_interleave(high, -2).repeat_interleave(128, -1)
+        return wide[..., : shape[-2], : shape[-1]]
+
+    wanted = (left * spread(rows, height, left.shape)) @ (
+        right * spread(columns, 128, right.shape)
+    )
+
+    def product(a, b, rows, columns):
+        return torch_npu.npu_quant_matmul(
+            a,
+            b,
+            columns,
+            pertoken_scale=rows,
+            output_dtype=torch.float32,
+            x1_dtype=number,
+            x2_dtype=number,
+            group_sizes=[height, 128, 128],
+        )
+
+    for function in (product, compiled(product)):
+        close(function(a, b, rows, columns), wanted)
+    given = {"pertoken_scale": rows, "output_dtype": torch.float32}
+    given |= {"x1_dtype": number, "x2_dtype": number}
+    for options, words in (
+        ({"pertoken_scale": None}, "pertoken_scale is needed for blocks"),
+        ({"group_sizes": [height, 64, 128]}, "group_sizes must be"),
+        ({"pertoken_scale": rows[..., :1]}, "pertoken_scale must have shape"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            torch_npu.npu_quant_matmul(a, b, columns, **given | options)
+    with pytest.raises(RuntimeError, match="scale must have shape"):
+        torch_npu.npu_quant_matmul(a, b, columns[..., :1], **given)

@@ -88,12 +88,15 @@ def npu_quant_matmul(
     each; x2 (k, n / 2) two along n). Then `output_dtype` is float16, bfloat16 or float32,
     products are summed in f32, and scales are f32 as above, or of float8_e8m0fnu (bytes with
     scale_dtype and pertoken_scale_dtype) for blocks of 32 along k: scale (..., ceil(k / 64),
-    n, 2) and pertoken_scale (..., m, ceil(k / 64), 2), with group_sizes [1, 1, 32].
+    n, 2) and pertoken_scale (..., m, ceil(k / 64), 2), with group_sizes [1, 1, 32]. f32
+    scales (..., ceil(k / 128), ceil(n / 128)) belong to blocks, with pertoken_scale (...,
+    m, ceil(k / 128)) or (..., ceil(m / 128), ceil(k / 128)) and group_sizes [1 or 128, 128,
+    128].
     RuntimeError: shapes or dtypes that do not fit together.
     """
     check(y_scale is None, _NAME, "y_scale must be None")
     _check_groups(group_sizes)
-    later = {
+    later: dict[str, Any] = {
         "pertoken_scale_dtype": pertoken_scale_dtype,
         "scale_dtype": scale_dtype,
     }
@@ -101,8 +104,9 @@ def npu_quant_matmul(
         check(offset is None, _NAME, "offset must be None for operands of small floats")
         check(blocks is None, _NAME, "blocks are for int8")
         later |= {"x1_dtype": x1_dtype, "x2_dtype": x2_dtype}
+        later |= {"output_dtype": output_dtype}
         tables = (scale, pertoken_scale, bias)
-        return small_product(_NAME, x1, x2, *tables, output_dtype=output_dtype, **later)
+        return small_product(_NAME, x1, x2, *tables, group_sizes=group_sizes, **later)
     text = "pertoken_scale_dtype and scale_dtype must be None for operands of integers"
     check(not any(v is not None for v in later.values()), _NAME, text)
     if x1.dtype in (torch.int8, torch.int32) and _is_by_parts(x1, x2, scale):

@@ -14,6 +14,7 @@ from torch import Tensor
 from ..checks import check, check_dtype, check_shape
 from ..definition import npu_operator
 from ..quantisation.integer_sums import decode_scale, integer_product
+from ..quantisation.integers import to_int8
 from ..schema import Reserved
 from .rank_groups import (
     check_gather,
@@ -24,6 +25,7 @@ from .rank_groups import (
     scattered,
     waited,
 )
+from .small_products import is_small, small_product
 
 _HALF = (torch.float16, torch.bfloat16)
 _SCALES = (torch.float32, torch.int64)
@@ -169,11 +171,11 @@ def npu_mm_all_reduce_base(
     antiquant_group_size: int = 0,
     comm_turn: int = 0,
     group_sizes: list[int] | None = None,
-    y_dtype: Reserved[int | None] = None,
-    x1_dtype: Reserved[int | None] = None,
-    x2_dtype: Reserved[int | None] = None,
-    dequant_scale_dtype: Reserved[int | None] = None,
-    pertoken_scale_dtype: Reserved[int | None] = None,
+    y_dtype: int | None = None,
+    x1_dtype: int | None = None,
+    x2_dtype: int | None = None,
+    dequant_scale_dtype: int | None = None,
+    pertoken_scale_dtype: int | None = None,
     comm_quant_mode: Reserved[int] = 0,
     comm_mode: str | None = None,
 ) -> Tensor:
@@ -187,47 +189,79 @@ def npu_mm_all_reduce_base(
           or int64 of npu_trans_quant_param (the result is float16)
     pertoken_scale  float32, one for each row of x1
     bias  (n,): int32 for int8. x3 has the shape and dtype of the result
+    comm_quant_scale_1, comm_quant_scale_2  for int8, (n,) or (1, n) in the result's dtype:
+          ranks send int8 times the first, and the sum is rounded to int8 times the second
 
-    RuntimeError: another shape, dtype, group or option.
+    Operands may be small floats, as npu_quant_matmul has them, with dequant_scale for
+    scale, y_dtype for output_dtype, and group_sizes. RuntimeError: another shape, dtype,
+    group or option.
     """
     name = "npu_mm_all_reduce_base"
     check_group(name, hcom, None)
     check_turns(name, comm_turn, comm_mode)
     check(reduce_op == "sum", name, f"reduce_op must be sum, got {reduce_op!r}")
-    for what, given in (
-        ("comm_quant_scale_1", comm_quant_scale_1),
-        ("comm_quant_scale_2", comm_quant_scale_2),
-        ("group_sizes", group_sizes),
-    ):
-        check(
-            given is None, name, f"{what} must be None: ranks send what they computed"
-        )
     check(x1.dim() in (2, 3), name, f"x1 must have 2 or 3 dimensions, got {x1.dim()}")
     check(x2.dim() == 2, name, f"x2 must have 2 dimensions, got {x2.dim()}")
-    rows = x1.flatten(0, -2)
-    check_depth(name, rows, x2)
-    check_shape(bias, name, "bias", (x2.shape[1],))
-    if x1.dtype == torch.int8:
-        text = "must be None for x1 of int8"
-        _check_none(
-            name,
-            text,
-            antiquant_scale=antiquant_scale,
-            antiquant_offset=antiquant_offset,
-        )
-        made = _dequantised(name, rows, x2, bias, dequant_scale, pertoken_scale)
+    kinds = {
+        "x1_dtype": x1_dtype,
+        "x2_dtype": x2_dtype,
+        "pertoken_scale_dtype": pertoken_scale_dtype,
+        "scale_dtype": dequant_scale_dtype,
+        "output_dtype": y_dtype,
+        "group_sizes": group_sizes,
+    }
+    weights = {
+        "antiquant_scale": antiquant_scale,
+        "antiquant_offset": antiquant_offset,
+    }
+    scales = {"dequant_scale": dequant_scale, "pertoken_scale": pertoken_scale}
+    if is_small(x1, x1_dtype) or is_small(x2, x2_dtype):
+        _check_none(name, "must be None for small floats", **weights)
+        check(dequant_scale is not None, name, "dequant_scale is needed")
+        assert dequant_scale is not None
+        tables = dequant_scale, pertoken_scale, bias
+        made = small_product(name, x1, x2, *tables, **kinds)
     else:
-        text = "must be None for x1 of floats"
-        _check_none(
-            name, text, dequant_scale=dequant_scale, pertoken_scale=pertoken_scale
-        )
-        factors = (antiquant_scale, antiquant_offset, antiquant_group_size)
-        made = _of_floats(name, rows, x2, bias, *factors)
-    made = made.reshape(*x1.shape[:-1], x2.shape[1])
+        _check_none(name, "must be None but for small floats", **kinds)
+        rows = x1.flatten(0, -2)
+        check_depth(name, rows, x2)
+        check_shape(bias, name, "bias", (x2.shape[1],))
+        if x1.dtype == torch.int8:
+            _check_none(name, "must be None for x1 of int8", **weights)
+            made = _dequantised(name, rows, x2, bias, dequant_scale, pertoken_scale)
+        else:
+            _check_none(name, "must be None for x1 of floats", **scales)
+            factors = (antiquant_scale, antiquant_offset, antiquant_group_size)
+            made = _of_floats(name, rows, x2, bias, *factors)
+        made = made.reshape(*x1.shape[:-1], x2.shape[1])
     check_dtype(x3, name, "x3", (made.dtype,))
     check_shape(x3, name, "x3", tuple(made.shape))
     made = made if x3 is None else made + x3
+    if comm_quant_scale_1 is None and comm_quant_scale_2 is None:
+        return _summed(made, hcom)
+    check(x1.dtype == torch.int8, name, "comm_quant_scale_1 is for x1 of int8")
+    return _summed_as_int8(name, made, hcom, comm_quant_scale_1, comm_quant_scale_2)
+
+
+def _summed(made: Tensor, hcom: str) -> Tensor:
     return waited(torch.ops._c10d_functional.all_reduce(made.contiguous(), "sum", hcom))
+
+
+def _summed_as_int8(
+    name: str, made: Tensor, hcom: str, first: Tensor | None, second: Tensor | None
+) -> Tensor:
+    """The sum over ranks of int8 times `first`, rounded to int8 times `second`."""
+    columns = made.shape[-1]
+    factors = []
+    for what, scale in (("comm_quant_scale_1", first), ("comm_quant_scale_2", second)):
+        check(scale is not None, name, f"{what} is needed beside the other one")
+        check_dtype(scale, name, what, (made.dtype,))
+        check_shape(scale, name, what, (columns,), (1, columns))
+        assert scale is not None
+        factors.append(scale.to(torch.float32).reshape(-1))
+    steps = to_int8(made.to(torch.float32) / factors[0]).to(torch.int32)
+    total = _summed(steps, hcom).to(torch.float32) * factors[0]
+    return (to_int8(total / factors[1]).to(torch.float32) * factors[1]).to(made.dtype)
 
 
 def _check_none(name: str, text: str, **given: Any) -> None:

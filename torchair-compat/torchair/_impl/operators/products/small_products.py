@@ -26,6 +26,7 @@ __all__ = [
 _FOURS = ("float4_e2m1fn_x2", "float4_e1m2fn_x2")
 _EIGHTS = ("float8_e4m3fn", "float8_e5m2", "hifloat8")
 SMALL_TYPES = (*_EIGHTS, *_FOURS)
+_BLOCK = 128  # elements of a block with a scale of f32
 _FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 E8M0_BYTES = (torch.uint8, torch.int8, torch.float8_e8m0fnu)
 
@@ -72,10 +73,11 @@ def small_product(
     scale_dtype: int | None,
     pertoken_scale_dtype: int | None,
     output_dtype: int | None,
+    group_sizes: list[int] | None = None,
 ) -> Tensor:
     """The product of npu_quant_matmul for operands of eight or four bits that are floats,
     in f32. Scales of float8_e8m0fnu belong to blocks of 32 along k; others to columns and
-    rows."""
+    rows, or with as many dimensions as the operands to blocks of 128."""
     left = given_type(x1, x1_dtype, name, "x1", SMALL_TYPES)
     right = given_type(x2, x2_dtype, name, "x2", SMALL_TYPES)
     together = left.is_packed == right.is_packed
@@ -100,8 +102,13 @@ def small_product(
         check(
             not left.is_packed, name, "x1 of four bits needs scales of float8_e8m0fnu"
         )
-        result = torch.matmul(left.load(x1), right.load(x2))
-        result = _scaled(result, scale, pertoken_scale, name)
+        rows, columns = left.load(x1), right.load(x2)
+        if scale.dim() >= 2:
+            scales = scale, pertoken_scale
+            result = _by_blocks(rows, columns, *scales, group_sizes, name)
+        else:
+            result = torch.matmul(rows, columns)
+            result = _scaled(result, scale, pertoken_scale, name)
     if bias is not None:
         check_dtype(bias, name, "bias", FLOATS)
         check_shape(bias, name, "bias", (result.shape[-1],))
@@ -138,6 +145,39 @@ def _scaled(
     check_dtype(pertoken_scale, name, "pertoken_scale", (torch.float32,))
     check_shape(pertoken_scale, name, "pertoken_scale", (1,), (m,))
     return result * pertoken_scale.unsqueeze(-1)
+
+
+def _by_blocks(
+    rows: Tensor,
+    columns: Tensor,
+    scale: Tensor,
+    pertoken_scale: Tensor | None,
+    sizes: list[int] | None,
+    name: str,
+) -> Tensor:
+    """The product of operands with f32 scales of blocks: of 128 columns and 128 of k, and
+    of one row or 128 and 128 of k."""
+    check(pertoken_scale is not None, name, "pertoken_scale is needed for blocks")
+    assert pertoken_scale is not None
+    height = 1 if pertoken_scale.shape[-2:-1] == rows.shape[-2:-1] else _BLOCK
+    given = [0, 0, 0] if sizes is None else list(sizes)
+    known = all(a in (0, b) for a, b in zip(given, (height, _BLOCK, _BLOCK)))
+    text = f"group_sizes must be [{height}, {_BLOCK}, {_BLOCK}] for such scales"
+    check(known, name, f"{text}, got {sizes}")
+    wide = []
+    for what, operand, table, high in (
+        ("pertoken_scale", rows, pertoken_scale, height),
+        ("scale", columns, scale, _BLOCK),
+    ):
+        check_dtype(table, name, what, (torch.float32,))
+        m, k = operand.shape[-2:]
+        shape = (*operand.shape[:-2], -(-m // high), -(-k // _BLOCK))
+        check_shape(table, name, what, shape)
+        factors = table.repeat_interleave(_BLOCK, -1)[..., :k]
+        if high > 1:
+            factors = factors.repeat_interleave(high, -2)[..., :m, :]
+        wide.append(operand * factors)
+    return torch.matmul(wide[0], wide[1])
 
 
 @npu_operator
