@@ -9,6 +9,8 @@ import torch
 import torch_npu
 from agreement import both
 from latent_reference import rms, rope
+from pictures import compiled
+from small_numbers import MxReference, values_of
 
 HE, HCQ, N, D, DR, HCKV, TILE = 48, 32, 3, 8, 16, 64, 16
 BATCH, LENGTH, SIZE = 2, 3, 4
@@ -16,6 +18,7 @@ BF16, I8, F8 = torch.bfloat16, torch.int8, torch.float8_e4m3fn
 MODES = ["PA_BSND", "PA_NZ", "PA_BLK_BSND", "PA_BLK_NZ", "BSND", "TND"]
 # weight_quant_mode and kv_cache_quant_mode.
 QUANTISED = [(0, 0), (1, 0), (1, 2), (1, 3), (2, 0), (2, 1), (2, 3), (4, 1), (4, 3)]
+QUANTISED += [(3, 0), (3, 1), (3, 3)]  # MX blocks
 
 
 def few(shape, kind):
@@ -25,10 +28,11 @@ def few(shape, kind):
 
 
 def arguments(weights, caches, mode, flat):
-    kind = {4: F8}.get(weights, I8)
+    kind = {3: F8, 4: F8}.get(weights, I8)
     tokens = (BATCH * LENGTH,) if flat else (BATCH, LENGTH)
     wide = N * (D + DR)
     down = weights >= 2
+    he = 64 if weights == 3 else HE
 
     def floats(*shape):
         return (torch.randn(*shape) / shape[0] ** 0.5).to(BF16)
@@ -37,13 +41,13 @@ def arguments(weights, caches, mode, flat):
         return few(shape, kind) if small else floats(*shape)
 
     given = {
-        "token_x": few((*tokens, HE), kind)
+        "token_x": few((*tokens, he), kind)
         if down
-        else torch.randn(*tokens, HE).to(BF16),
-        "weight_dq": weight((HE, HCQ), down),
+        else torch.randn(*tokens, he).to(BF16),
+        "weight_dq": weight((he, HCQ), down),
         "weight_uq_qr": weight((HCQ, wide), weights >= 1),
         "weight_uk": floats(N, D, HCKV),
-        "weight_dkv_kr": weight((HE, HCKV + DR), down),
+        "weight_dkv_kr": weight((he, HCKV + DR), down),
         "rmsnorm_gamma_cq": torch.rand(HCQ).to(BF16),
         "rmsnorm_gamma_ckv": torch.rand(HCKV).to(BF16),
         "rope_sin": torch.rand(*tokens, DR).to(BF16),
@@ -57,6 +61,17 @@ def arguments(weights, caches, mode, flat):
     if weights >= 1:
         given["dequant_scale_w_uq_qr"] = torch.rand(1, wide) / 200
         given["smooth_scales_cq"] = torch.rand(1, HCQ) + 0.5
+    if weights == 3:
+        del given["smooth_scales_cq"]
+        # Numbers of float8_e8m0fnu, of k / 32 blocks for each row and each column.
+        for what, shape, middle in (
+            ("x", (BATCH * LENGTH, he // 32), 121),
+            ("w_dq", (HCQ, he // 32), 117),
+            ("w_uq_qr", (wide, HCQ // 32), 119),
+            ("w_dkv_kr", (HCKV + DR, he // 32), 117),
+        ):
+            codes = torch.randint(middle - 1, middle + 2, shape, dtype=torch.uint8)
+            given[f"dequant_scale_{what}"] = codes
     if caches in (1, 2):
         size = (1,) if caches == 1 else (1, HCKV)
         given["quant_scale_ckv"] = torch.rand(size) * 20 + 5
@@ -102,7 +117,19 @@ def restored(given, name):
         "weight_dkv_kr": given.get("dequant_scale_w_dkv_kr"),
     }.get(name)
     wide = wide.reshape(-1, wide.shape[-1])
-    return wide if scale is None else wide * scale.double()
+    if scale is None or scale.dtype != torch.uint8:
+        return wide if scale is None else wide * scale.double()
+    factors = (2.0 ** (scale.double() - 127)).repeat_interleave(32, 1)
+    return wide * (factors if name == "token_x" else factors.t())
+
+
+def in_blocks(c):
+    """Rows as float8_e4m3fn in MX blocks of 32 has them."""
+    codes, scales = MxReference("float8_e4m3fn").rows(c)
+    grid = values_of("float8_e4m3fn")
+    values = torch.from_numpy(grid[codes & 127]) * torch.from_numpy(1 - 2 * (codes >> 7))
+    factors = 2.0 ** (torch.from_numpy(scales).double() - 127)
+    return values * factors.repeat_interleave(32, 1)
 
 
 def reference(given, alpha, beta):
@@ -111,6 +138,8 @@ def reference(given, alpha, beta):
     c = rms(x @ restored(given, "weight_dq"), given["rmsnorm_gamma_cq"]) * alpha
     smooth = given.get("smooth_scales_cq")
     c = c if smooth is None else c * smooth.double()
+    scale = given.get("dequant_scale_x")
+    c = in_blocks(c) if scale is not None and scale.dtype == torch.uint8 else c
     parts = (c @ restored(given, "weight_uq_qr")).unflatten(-1, (N, D + DR))
     query = torch.einsum("tnd,ndh->tnh", parts[..., :D], given["weight_uk"].double())
     cos, sin = (given[n].double().reshape(-1, DR) for n in ("rope_cos", "rope_sin"))
@@ -152,7 +181,11 @@ def check(given, found, caches, mode, flat, alpha=1.0, beta=1.0) -> None:
     torch.testing.assert_close(rope_got, rotary, **close)
     if found[3].numel():
         norm = found[3].float().double().reshape(-1, HCQ)
-        norm = norm * found[4].double() if found[4].numel() else norm
+        if found[4].dtype == torch.uint8:
+            assert found[4].shape == (BATCH * LENGTH, HCQ // 32)
+            norm = norm * (2.0 ** (found[4].double() - 127)).repeat_interleave(32, 1)
+        elif found[4].numel():
+            norm = norm * found[4].double()
         torch.testing.assert_close(norm, c, **close)
     nz = mode.endswith("NZ")
     for token, place in enumerate(slots(given, mode, flat)):
@@ -205,7 +238,7 @@ def test_third_version(weights, caches, mode, flat) -> None:
     for one, other in zip(whole, (*found, *named)):
         assert torch.equal(one.view(torch.uint8), other.view(torch.uint8))
     assert not first["kv_cache"].float().any()
-    if mode in ("PA_BSND", "TND") and weights != 4:
+    if mode in ("PA_BSND", "TND") and weights not in (3, 4):
         names = list(first)
         both(
             lambda *t: torch_npu.npu_mla_prolog_v3(**dict(zip(names, t)), **settings),
@@ -254,7 +287,51 @@ def test_errors(change, text) -> None:
         torch_npu.npu_mla_prolog_v3(**given)
 
 
-@pytest.mark.parametrize("mode", [3, 5])
+@pytest.mark.parametrize("caches", [0, 1, 3])
+def test_blocks_in_a_graph(caches) -> None:
+    """The codes of a norm may be other ones in a graph, whose sums have another order."""
+    given = arguments(3, caches, "PA_BSND", False)
+    settings = {
+        "weight_quant_mode": 3,
+        "kv_cache_quant_mode": caches,
+        "query_quant_mode": int(caches == 1),
+        "ckvkr_repo_mode": int(caches == 3),
+        "quant_scale_repo_mode": int(caches == 3),
+        "tile_size": TILE,
+        "query_norm_flag": True,
+    }
+    names = list(given)
+    run = compiled(
+        lambda *t: torch_npu.npu_mla_prolog_v3(**dict(zip(names, t)), **settings)
+    )
+    check(given, run(*given.values()), caches, "PA_BSND", False)
+
+
+def test_wrong_blocks() -> None:
+    given = arguments(3, 0, "PA_BSND", False) | {"weight_quant_mode": 3}
+    for change, text in (
+        ({"dequant_scale_x": torch.ones(6, 2)}, "dequant_scale_x must be uint8"),
+        ({"dequant_scale_w_dq": None}, "dequant_scale_w_dq is needed"),
+        (
+            {"dequant_scale_w_dq": given["dequant_scale_w_dq"].t()},
+            r"dequant_scale_w_dq must have shape \(32, 2\)",
+        ),
+        ({"smooth_scales_cq": torch.ones(1, HCQ)}, "smooth_scales_cq must be None"),
+        (
+            {
+                "token_x": given["token_x"][..., :48],
+                "weight_dq": given["weight_dq"][:48],
+                "weight_dkv_kr": given["weight_dkv_kr"][:48],
+            },
+            "rows of token_x must have a multiple of 32, got 48",
+        ),
+        ({"kv_cache_quant_mode": 2}, "kv_cache_quant_mode 2 does not go with"),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            torch_npu.npu_mla_prolog_v3(**given | change)
+
+
+@pytest.mark.parametrize("mode", [5])
 def test_formats_of_other_processors(mode) -> None:
     given = arguments(0, 0, "PA_BSND", False)
     with pytest.raises(

@@ -133,7 +133,8 @@ def _complete(module: types.ModuleType) -> None:
     public = getattr(module, "__spec__", None)
     own = public is None or not isinstance(public.loader, _Finder)
 
-    inside = any(part.startswith("_") for part in module.__name__.split("."))
+    parts = module.__name__.split(".")
+    inside = any(part.startswith("_") or part in _INTERNAL for part in parts)
 
     def find(name: str) -> Any:
         hidden = inside or (name.startswith("_") and not name.startswith("__"))
@@ -177,6 +178,7 @@ _CAUSES = {
     r"test_compiled_fx_artifacts": "loads a text that calls private classes of TorchAir",
     r"test_record_stream": "replaces Tensor.record_stream",
 }
+_INTERNAL = ("ge_concrete_graph",)  # private, though its name has no underscore
 # public by their names, and not in the allow-list of TorchAir
 _SUBMODULES = ("npu_export", "patterns")
 
@@ -192,7 +194,7 @@ def install() -> None:
     for package in (npugraph_ex, torchair):
         places = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
         for place in places:
-            if "._" not in place.name:
+            if "._impl" not in place.name:
                 importlib.import_module(place.name)
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] in (*_PACKAGES, "torch_npu") and "._impl" not in name:

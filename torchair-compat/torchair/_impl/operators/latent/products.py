@@ -1,4 +1,5 @@
-"""Products of rows and weights that may be int8 or float8, and rows that become so."""
+"""Products of rows and weights that may be int8, float8, or float8 in MX blocks, and rows
+that become so."""
 
 from __future__ import annotations
 
@@ -7,15 +8,22 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..element_types import ELEMENT_NUMBERS
+from ..products.small_products import E8M0_BYTES
+from ..quantisation.blocks import mx_blocks
 from ..quantisation.integer_sums import integer_product, scale_sums
 from ..quantisation.integers import to_int8
 from ..quantisation.rows import row_scale
+from ..quantisation.small_floats import scale_values
 
+MX_BLOCK = 32
+_MX_TYPE = ELEMENT_NUMBERS["float8_e4m3fn"]
 _LARGEST = {torch.int8: 127.0, torch.float8_e4m3fn: 448.0}
 
 
 class Quantised(NamedTuple):
-    """Rows (..., n), and the f32 scale of each, (...). None: the rows are floats."""
+    """Rows (..., n), and the f32 scale of each, (...), or the float8_e8m0fnu codes of its
+    blocks, (..., n / 32). None: the rows are floats."""
 
     values: Tensor
     scales: Tensor | None
@@ -23,14 +31,31 @@ class Quantised(NamedTuple):
 
 def product(rows: Quantised, weight: Tensor, scale: Tensor | None) -> Tensor:
     """rows @ weight: floats in their dtype; quantised ones in f32, times the `scale` (1,
-    n) of each column and the scale of each row."""
+    n) of each column and the scale of each row, or times the scales (n, k / 32) of each
+    column's blocks and those of the rows' blocks."""
     if scale is None or rows.scales is None:
         return rows.values @ weight
+    if scale.dtype in E8M0_BYTES:
+        left = _blocks_times(rows.values, rows.scales)
+        return left @ _blocks_times(weight.t(), scale).t()
     if weight.dtype == torch.int8:
         total = integer_product(rows.values, weight)
     else:
         total = rows.values.to(torch.float32) @ weight.to(torch.float32)
     return scale_sums(total, scale, rows.scales, None)
+
+
+def _blocks_times(rows: Tensor, scales: Tensor) -> Tensor:
+    """Rows (..., n) in f32, times the scales (..., n / 32) of their blocks."""
+    factors = scale_values(scales).repeat_interleave(MX_BLOCK, -1)
+    return rows.to(torch.float32) * factors
+
+
+def mx_rows(values: Tensor) -> Quantised:
+    """f32 rows as float8_e4m3fn in MX blocks, with their codes in uint8."""
+    blocks = mx_blocks("npu_mla_prolog_v3", _MX_TYPE, "rint")
+    codes, scales = blocks.codes(values)
+    return Quantised(blocks.element.store(codes), scales.to(torch.uint8))
 
 
 def quantised_rows(values: Tensor, kind: torch.dtype) -> Quantised:

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..checks import check
 from ..definition import npu_operator_of
 from .caches import MODES
-from .steps import ALL, FP8, PLAIN, UP, Prolog
+from .steps import ALL, FP8, MX, PLAIN, UP, Prolog
 
 _OPERANDS = (
     "token_x",
@@ -160,7 +160,9 @@ def npu_mla_prolog_v3(
                 which needs `actual_seq_len` (b,), the ends of sequences.
                 "BSND", "TND": the caches have a row for each token, and no cache_index
     weight_quant_mode  0: nothing is quantised; 1: weight_uq_qr is int8; 2: token_x and
-                all weights but weight_uk are int8, 4: float8_e4m3fn
+                all weights but weight_uk are int8, 4: float8_e4m3fn, 3: in MX blocks, with
+                scales of float8_e8m0fnu: (rows, he / 32) of token_x, and (n, k / 32) of
+                each weight (k, n)
     kv_cache_quant_mode  0: caches have the dtype of weight_uk; 1: kv_cache has token_x's,
                 by one factor `quant_scale_ckv` (1,), and `query_quant_mode` must be 1;
                 2: both are int8, by `quant_scale_ckv` and `quant_scale_ckr`; 3: kv_cache
@@ -172,9 +174,9 @@ def npu_mla_prolog_v3(
     query_norm_flag  whether c is returned, as its product reads it
 
     Returns query; query_rope; the scales of query (tokens, n, 1) in query_quant_mode 1;
-    c (..., hcq); and its scales (tokens, 1). What is not asked for is empty.
-    RuntimeError: another shape, dtype or mode. NotImplementedError: weight_quant_mode 3
-    and 5, MX formats and hifloat8.
+    c (..., hcq); and its scales (tokens, 1), or of its blocks (tokens, hcq / 32) in uint8.
+    What is not asked for is empty. RuntimeError: another shape, dtype or mode.
+    NotImplementedError: weight_quant_mode 5, hifloat8.
     """
     return _third("npu_mla_prolog_v3", operands, options)[1]
 
@@ -220,18 +222,19 @@ def _third(
     if wants_norm:
         results[3] = norm.values.reshape(*steps.tokens, -1)
         if norm.scales is not None:
-            results[4] = norm.scales.unsqueeze(-1)
+            mx = steps.weight_quant_mode == MX
+            results[4] = norm.scales if mx else norm.scales.unsqueeze(-1)
     results[4] = results[4].clone() if results[4] is results[2] else results[4]
     return steps, (results[0], results[1], results[2], results[3], results[4])
 
 
 def _check_modes(steps: Prolog, repositories: tuple[int, int]) -> None:
     name, mode, kv = steps.name, steps.weight_quant_mode, steps.kv_cache_quant_mode
-    if mode in (3, 5):
+    if mode == 5:
         raise NotImplementedError(
-            f"{name}: weight_quant_mode must be 0, 1, 2 or 4 on this host, got {mode}"
+            f"{name}: weight_quant_mode must be 0 to 4 on this host, got {mode}"
         )
-    known = mode in (PLAIN, UP, ALL, FP8)
+    known = mode in (PLAIN, UP, ALL, MX, FP8)
     check(known, name, f"no such weight_quant_mode: {mode}")
     check(kv in (0, 1, 2, 3), name, f"no such kv_cache_quant_mode: {kv}")
     wanted = int(kv == 1)

@@ -9,16 +9,23 @@ from torch import Tensor
 
 from ..checks import INTEGERS, check, check_dtype, check_shape
 from ..positions.rotary import rotated_pairs
+from ..products.small_products import E8M0_BYTES
 from .caches import Caches
-from .products import Quantised, product, quantised_rows
+from .products import MX_BLOCK, Quantised, mx_rows, product, quantised_rows
 from .rope_cache import rms
 
-__all__ = ["ALL", "FP8", "PLAIN", "UP", "Prolog"]
+__all__ = ["ALL", "FP8", "MX", "PLAIN", "UP", "Prolog"]
 
-# Of weight_quant_mode: which weights are quantised. 3 and 5 are MX formats and hifloat8.
-PLAIN, UP, ALL, FP8 = 0, 1, 2, 4
+# Of weight_quant_mode: which weights are quantised. 5 is hifloat8.
+PLAIN, UP, ALL, MX, FP8 = 0, 1, 2, 3, 4
 # For each, how the caches may be quantised: not, by one scale, by channel, by tile.
-_CACHES = {PLAIN: (0,), UP: (0, 2, 3), ALL: (0, 1, 3), FP8: (0, 1, 3)}
+_CACHES = {
+    PLAIN: (0,),
+    UP: (0, 2, 3),
+    ALL: (0, 1, 3),
+    MX: (0, 1, 3),
+    FP8: (0, 1, 3),
+}
 
 
 @dataclasses.dataclass
@@ -76,6 +83,7 @@ class Prolog:
         check(even, name, f"the rotated part must be even, got {rotary}")
         query_rank, wide = self.weight_dq.shape[-1], heads * (inner + rotary)
         rows = self.token_x.numel() // max(hidden, 1)
+        scales = self._scale_shapes(rows, hidden, query_rank, wide, rank + rotary)
         for what, shape in (
             ("weight_dq", (hidden, query_rank)),
             ("weight_uq_qr", (query_rank, wide)),
@@ -84,10 +92,7 @@ class Prolog:
             ("rmsnorm_gamma_ckv", (rank,)),
             ("rope_cos", (*self.tokens, rotary)),
             ("rope_sin", (*self.tokens, rotary)),
-            ("dequant_scale_x", (rows, 1)),
-            ("dequant_scale_w_dq", (1, query_rank)),
-            ("dequant_scale_w_uq_qr", (1, wide)),
-            ("dequant_scale_w_dkv_kr", (1, rank + rotary)),
+            *scales,
             ("quant_scale_ckr", (1, rotary)),
             ("smooth_scales_cq", (1, query_rank)),
         ):
@@ -96,11 +101,26 @@ class Prolog:
         self._check_dtypes()
         self._check_modes()
 
+    def _scale_shapes(
+        self, rows: int, hidden: int, query_rank: int, wide: int, narrow: int
+    ) -> tuple[tuple[str, tuple[int, int]], ...]:
+        """The shapes of the scales of operands: of rows and columns, or of their blocks."""
+        names = [what for what in _SCALES if what.startswith("dequant_scale_")]
+        columns = (query_rank, wide, narrow)
+        if self.weight_quant_mode != MX:
+            return tuple(zip(names, ((rows, 1), *((1, n) for n in columns))))
+        for what, size in (("token_x", hidden), ("c", query_rank)):
+            text = f"rows of {what} must have a multiple of {MX_BLOCK}, got {size}"
+            check(size % MX_BLOCK == 0, self.name, text)
+        depths = (hidden, hidden, query_rank, hidden)
+        sizes = zip((rows, *columns), (k // MX_BLOCK for k in depths))
+        return tuple(zip(names, sizes))
+
     def _check_dtypes(self) -> None:
         name, mode = self.name, self.weight_quant_mode
         floats = (torch.float16, torch.bfloat16, torch.float32)
         check_dtype(self.weight_uk, name, "weight_uk", floats)
-        few = torch.float8_e4m3fn if mode == FP8 else torch.int8
+        few = torch.float8_e4m3fn if mode in (MX, FP8) else torch.int8
         down = self.kind if mode in (PLAIN, UP) else few
         check_dtype(self.token_x, name, "token_x", (down,))
         for what, dtype in (
@@ -110,7 +130,9 @@ class Prolog:
         ):
             check_dtype(getattr(self, what), name, what, (dtype,))
         for what in _SCALES:
-            check_dtype(getattr(self, what), name, what, (torch.float32,))
+            mx = mode == MX and what.startswith("dequant_scale_")
+            kinds = E8M0_BYTES if mx else (torch.float32,)
+            check_dtype(getattr(self, what), name, what, kinds)
         check_dtype(self.cache_index, name, "cache_index", INTEGERS)
 
     def _check_modes(self) -> None:
@@ -131,7 +153,8 @@ class Prolog:
             text = f"{what} {verb} for {self._what()}"
             check((getattr(self, what) is not None) == wanted, name, text)
         text = f"smooth_scales_cq must be None for {self._what()}"
-        check(mode >= UP or self.smooth_scales_cq is None, name, text)
+        smooth = mode not in (PLAIN, MX)
+        check(smooth or self.smooth_scales_cq is None, name, text)
         text = f"k_nope_clip_alpha must be None for {self._what()}"
         check(kv == 3 or self.k_nope_clip_alpha is None, name, text)
 
@@ -146,7 +169,9 @@ class Prolog:
         rotary = self.rope_cos.shape[-1]
         x = Quantised(self.token_x.reshape(-1, self.token_x.shape[-1]), None)
         if self.dequant_scale_x is not None:
-            x = Quantised(x.values, self.dequant_scale_x.squeeze(-1))
+            scale = self.dequant_scale_x
+            scale = scale if self.weight_quant_mode == MX else scale.squeeze(-1)
+            x = Quantised(x.values, scale)
         cos, sin = (t.reshape(-1, rotary) for t in (self.rope_cos, self.rope_sin))
 
         down = product(x, self.weight_dq, self.dequant_scale_w_dq)
@@ -182,6 +207,8 @@ class Prolog:
         """c^Q as its product reads it."""
         if self.weight_quant_mode == PLAIN:
             return Quantised(c.to(self.kind), None)
+        if self.weight_quant_mode == MX:
+            return mx_rows(c.to(torch.float32))
         if self.smooth_scales_cq is not None:
             c = c * self.smooth_scales_cq
         return quantised_rows(c, self.weight_uq_qr.dtype)
