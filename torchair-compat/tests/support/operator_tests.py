@@ -45,8 +45,8 @@ of the tests want the packages ml_dtypes, en_dtypes and einops.
 - *training*: the operator computes gradients or updates, which this package refuses.
 - *hardware*: the test reads what only an NPU has, or needs more ranks than the host has processors.
 - *their own*: the test cannot pass: its names, files or packages are missing, its operands or those of its
-  reference don't fit, it fills tensors of dtypes that PyTorch has no random numbers of, or a process of it
-  ends before another has read its tensors.
+  reference don't fit, it fills tensors of dtypes that PyTorch has no random numbers of, a process of it ends
+  before another has read its tensors, or it is listed below, with the reason.
 - *skipped*: by the test itself.
 """
 KINDS = (
@@ -61,7 +61,7 @@ KINDS = (
 )
 # The kind of a test that does not pass, by its file, its name, and its error.
 _TRAINING = re.compile(
-    r"backward|_grad\b|_grad_|apply_adam|dropout|does not require grad|it computes"
+    r"backward|_grad\b|_grad_|apply_adam|dropout|dropmask|does not require grad|it computes"
     r" gradients or updates|it is a step of training",
     re.IGNORECASE,
 )
@@ -75,20 +75,54 @@ _THEIR_OWN = re.compile(
     r"|has no attribute '_?(test_|supported|custom_op_exec|cpu_op)"
     # Faults of a test's own lines, before or after the operator.
     r"|Default process group has not been initialized|cannot access local variable"
-    r"|got an unexpected keyword argument 'time'|tuple expected at most 1 argument"
+    r"|got an unexpected keyword argument '(time|pertokenScale)'|tuple expected at most 1 argument"
     r"|'numpy.ndarray' object has no attribute|Cannot interpret '.*' as a data type"
     r"|Can't call numpy\(\) on Tensor that requires grad|matmul: Input operand 1 has"
     r"|normal_kernel_cpu|random_update_from_to|to - 1 is out of bounds for"
 )
-# Operands, or indices of a reference, that do not fit; and names that op-plugin does not
-# have.
-_UNFIT = re.compile(
-    r"has no attribute '(npu_fused_infer_attention_v2|float4_e1m2)'"
-    r"|score\.py .*_d_unequal .*heads of query have 192 elements, those of key 128"
-    r"|re_routing\.py .*expert_token_num_per_rank counts \d+ rows"
-    r"|scatter_pa_cache\.py .*index 16 is out of bounds for dimension 0 with size 16"
-    r"|quant_matmul_all_to_all\.py .*size of tensor a \(32\) must match"
-)
+# Why a test cannot pass, by its file, its name and its error. The page lists these.
+_FAULTS = {
+    r"has no attribute '(npu_fused_infer_attention_v2|float4_e1m2)'": "calls a name that"
+    " op-plugin does not have",
+    r"score\.py .*_d_unequal .*heads of query have 192 elements, those of key 128": "has"
+    " a query and keys of other widths",
+    r"re_routing\.py .*expert_token_num_per_rank counts \d+ rows": "counts more rows than"
+    " there are",
+    r"scatter_pa_cache\.py .*index 16 is out of bounds for dimension 0 with size 16": "has"
+    " a reference that reads beyond its rows",
+    r"quant_matmul_all_to_all\.py .*size of tensor a \(32\) must match": "has a reference"
+    " of another shape",
+    r"mla_with_lse\.py .*must be from 0 to 256, got \[1024": "has lengths of 1024 for"
+    " tables of 256 rows",
+    r"(norm_dynamic_mx_quant\.py .*with_rstd )AssertionError": "wants the last bit of"
+    " 1 / sqrt(1e-6) in f32: 1000, where PyTorch's rsqrt rounds twice",
+    r"asymmetric\.py .*fp16_input .*not close": "wants the last bit of 127 - max / scale in"
+    " f32",
+    r"950_dst_type|rms_norm_quant\.py .*float8_e5m2 .*False is not true": "reads bytes of"
+    " hifloat8 as numbers; as hifloat8 they are equal",
+    r"a8w4_per_group_weight_nz .*does not split 8 rows": "has groups of 4 and 8 rows for 8"
+    " rows",
+    r"group_list_none .*RuntimeError not raised": "wants an error for a group_type of None,"
+    " which the page has as the default",
+    r"no_quant_case_1 .*shapes differ|quant_950 .*shapes differ: \(32,\)": "compares with a reference"
+    " of other dimensions",
+    r"finalize_routing_mxfp8.*group_list must have shape": "has as many groups as there"
+    " are no weights of",
+    r"nz_mxfp4_multi_weight_shape .*scale must have shape": "has twice as many elements of"
+    " weights as of scales",
+    r"init_routing_mxfp_no_quant .*expected np.ndarray": "converts a tensor as an array",
+    r"attention_with_hifp8 .*d_scale_v must have shape": "compares with ones of a shape that"
+    " no result has",
+    r"swiglu_group_quant\.py .*result error": "wants the gate after its weight; the"
+    " kernel's page returns it before",
+    r"swiglu_mx_quant\.py .*tuple index out of range": "reads a third result of two",
+    r"with_hifloat8 .*result error": "compares with a weight that was not rounded to"
+    " hifloat8",
+    r"_with_outdtype .*(out_dtype|normal_kernel)": "compares with random numbers",
+    r"update_expert\.py .*dtype' do not match": "runs with an older test case, which has"
+    " dtypes differ",
+}
+_ANY_FAULT = re.compile("|".join(f"(?:{pattern})" for pattern in _FAULTS))
 # A process has ended whose tensor another one reads.
 _ENDED = "rebuild_storage_fd"
 _TEXTS = re.compile(r'AssertionError: ".*" does not match "')
@@ -104,9 +138,26 @@ def _cause(result: Outcome) -> str:
     return own[-1][:140] if own else result.reason
 
 
+def _said(result: Outcome) -> str:
+    return f"{result.file} {result.test} {_cause(result)}"
+
+
+def _fault(result: Outcome) -> str:
+    """Why a test cannot pass that _ANY_FAULT finds."""
+    said = _said(result)
+    return next(why for pattern, why in _FAULTS.items() if re.search(pattern, said))
+
+
+def _item(cause: str, tests: list[str]) -> list[str]:
+    """The lines of a list for tests that have a cause. Names of folders are removed."""
+    short = re.sub(r"(?<![\w.])/[\w./-]+", "FOLDER", cause) or "an error without text"
+    text = f"- {short}: {', '.join(tests)}"
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_long_words=False)
+
+
 def kind_of(result: Outcome) -> str:
     """The word of KINDS for a test."""
-    said = f"{result.file} {result.test} {_cause(result)}"
+    said = _said(result)
     if result.outcome == "passed":
         return "passed"
     if result.outcome == "skipped":
@@ -117,7 +168,7 @@ def kind_of(result: Outcome) -> str:
         ("training", _TRAINING),
         ("hardware", _HARDWARE),
         ("their own", _THEIR_OWN),
-        ("their own", _UNFIT),
+        ("their own", _ANY_FAULT),
         ("texts", _TEXTS),
         ("slow", _SLOW),
     ):
@@ -130,12 +181,15 @@ def table(results: list[Outcome], there: int) -> str:
     """The page, with errors of tests that are wrong. `there`: how many files the folder
     has."""
     files: dict[str, collections.Counter[str]] = {}
-    causes = collections.defaultdict(list)
+    causes, faults = (collections.defaultdict(list) for _ in range(2))
     for result in results:
         kind = kind_of(result)
         files.setdefault(result.file, collections.Counter())[kind] += 1
+        test = f"`{result.test.rpartition('.')[2]}`"
         if kind == "wrong":
-            causes[_cause(result)].append(f"`{result.test.rpartition('.')[2]}`")
+            causes[_cause(result)].append(test)
+        if kind == "their own" and _ANY_FAULT.search(_said(result)):
+            faults[_fault(result)].append(test)
     total = sum(files.values(), collections.Counter())
     counts = ", ".join(f"{total[kind]} {kind}" for kind in KINDS)
     ran = f"{len(files)} of the {there} files were run."
@@ -144,16 +198,14 @@ def table(results: list[Outcome], there: int) -> str:
     for file, found in files.items():
         numbers = " | ".join(str(found[kind]) for kind in KINDS)
         lines.append(f"| `{Path(file).name}` | {numbers} |")
-    if causes:
-        lines += ["", "## The tests that are wrong", ""]
-    for cause in sorted(causes):
-        short = (
-            re.sub(r"(?<![\w.])/[\w./-]+", "FOLDER", cause) or "an error without text"
-        )
-        text = f"- {short}: {', '.join(causes[cause])}"
-        lines += textwrap.wrap(
-            text, WIDTH, subsequent_indent="  ", break_long_words=False
-        )
+    for title, listed in (
+        ("The tests that are wrong", causes),
+        ("Tests that cannot pass", faults),
+    ):
+        if listed:
+            lines += ["", f"## {title}", ""]
+        for cause in sorted(listed):
+            lines += _item(cause, listed[cause])
     return "\n".join(lines) + "\n"
 
 

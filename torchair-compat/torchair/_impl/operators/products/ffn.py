@@ -223,8 +223,11 @@ def _product(
     if factor is None:
         made = torch.matmul(x, weight)
         return made if bias is None else (made.to(torch.float32) + bias).to(kind)
-    wide, offset = weight.to(torch.float32), tables.get(f"antiquant_offset{which}")
-    wide = wide if offset is None else wide + offset.to(torch.float32)
-    wide = (wide * factor.to(torch.float32)).to(factor.dtype)
+    offset = tables.get(f"antiquant_offset{which}")
+    # An NPU adds and multiplies in float16, and bfloat16 in f32.
+    steps = torch.float16 if factor.dtype == torch.float16 else torch.float32
+    wide = weight.to(steps)
+    wide = wide if offset is None else wide + offset.to(steps)
+    wide = (wide * factor.to(steps)).to(factor.dtype)
     made = torch.matmul(x.to(torch.float32), wide.to(torch.float32))
     return made if bias is None else made + bias
