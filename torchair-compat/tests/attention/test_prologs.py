@@ -127,7 +127,9 @@ def in_blocks(c):
     """Rows as float8_e4m3fn in MX blocks of 32 has them."""
     codes, scales = MxReference("float8_e4m3fn").rows(c)
     grid = values_of("float8_e4m3fn")
-    values = torch.from_numpy(grid[codes & 127]) * torch.from_numpy(1 - 2 * (codes >> 7))
+    values = torch.from_numpy(grid[codes & 127]) * torch.from_numpy(
+        1 - 2 * (codes >> 7)
+    )
     factors = 2.0 ** (torch.from_numpy(scales).double() - 127)
     return values * factors.repeat_interleave(32, 1)
 

@@ -277,8 +277,26 @@ def test_transposed_products() -> None:
     found = run(transposed, x.transpose(0, 1), weight.transpose(1, 2))
     expected = torch.bmm(x, weight).unflatten(0, (3, 2)).permute(0, 2, 1, 3).flatten(2)
     torch.testing.assert_close(found, expected)
-    scaled = torch_npu.npu_transpose_batchmatmul(x, weight, scale=torch.full((1,), 9.0))
-    assert torch.equal(scaled, (plain * 9).round().clamp(-128, 127).to(torch.int8))
+    factor, shift = torch.arange(1.0, 31.0), torch.arange(30.0) - 9
+    code = torch_npu.npu_trans_quant_param(factor, shift)
+    wanted = plain.double().flatten(1) * factor + shift
+
+    def scaled(x, weight, code):
+        return torch_npu.npu_transpose_batchmatmul(x, weight, scale=code)
+
+    in_eager_code = scaled(x, weight, code.view(torch.uint64))
+    for found in (run(scaled, x, weight, code), in_eager_code):
+        assert found.dtype == torch.int8 and found.shape == (4, 1, 30)
+        off = found.squeeze(1).double() - wanted.clamp(-128, 127)
+        assert off.abs().max() <= 0.501
+    for options, words in (
+        ({"scale": factor}, "scale must be int64, uint64"),
+        ({"scale": code[:3]}, r"scale must have shape \(30,\)"),
+        ({"scale": code, "batch_split_factor": 2}, "must be 1 beside scale: 2"),
+        ({"scale": code, "perm_y": [0, 1, 2]}, r"perm_y must be \[1, 0, 2\] beside"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            torch_npu.npu_transpose_batchmatmul(x, weight, **options)
     with pytest.raises(RuntimeError, match="does not divide the batch, 6"):
         torch_npu.npu_transpose_batchmatmul(x, weight, batch_split_factor=4)
     with pytest.raises(RuntimeError, match="perm_y is no order"):

@@ -186,8 +186,9 @@ def npu_transpose_batchmatmul(
     """The batched product of the operands in the orders `perm_x1` and `perm_x2`, in the
     order `perm_y`; by default (m, batch, n).
 
-    scale               the result times it, as int8
-    batch_split_factor  b: the result is (b, m, batch * n / b)
+    scale               (batch * n,) int64 or uint64 of npu_trans_quant_param: the result
+                        times it plus its offset, as int8 (m, 1, batch * n)
+    batch_split_factor  b: the result is (b, m, batch * n / b); 1 beside scale
 
     RuntimeError: another shape, dtype or order.
     """
@@ -215,9 +216,10 @@ def npu_transpose_batchmatmul(
     )
     product = torch.bmm(input.permute(orders[0]), weight.permute(orders[1]))
     result = product.permute(orders[2]).contiguous()
-    if scale is not None:
-        result = to_int8(result.to(torch.float32) * _scale_of(scale, result))
     split = batch_split_factor or 1
+    if scale is not None:
+        check(split == 1, name, f"batch_split_factor must be 1 beside scale: {split}")
+        return _as_int8(result, scale, list(orders[2]))
     if split == 1:
         return result
     check(
@@ -229,13 +231,12 @@ def npu_transpose_batchmatmul(
     return parts.permute(1, 0, 2, 3).flatten(2).contiguous()
 
 
-def _scale_of(scale: Tensor, result: Tensor) -> Tensor:
-    """One element, or one for each element of the last two dimensions."""
-    size = result.shape[-2] * result.shape[-1]
-    check(
-        scale.numel() in (1, size),
-        "npu_transpose_batchmatmul",
-        f"scale must have 1 or {size} elements, got {tuple(scale.shape)}",
-    )
-    flat = scale.to(torch.float32).reshape(-1)
-    return flat if scale.numel() == 1 else flat.reshape(result.shape[-2:])
+def _as_int8(result: Tensor, scale: Tensor, order: list[int]) -> Tensor:
+    """The result (m, batch, n) times the scale of each column, as (m, 1, batch * n)."""
+    name = "npu_transpose_batchmatmul"
+    check(order == [1, 0, 2], name, f"perm_y must be [1, 0, 2] beside scale: {order}")
+    check_dtype(scale, name, "scale", (torch.int64, torch.uint64))
+    rows = result.flatten(1).unsqueeze(1)
+    check_shape(scale, name, "scale", (rows.shape[-1],))
+    factor, shift = decode_scale(scale.view(torch.int64))
+    return to_int8(rows.to(torch.float32) * factor + shift)
