@@ -44,6 +44,40 @@ def test_layers_of_equal_forms(runs) -> None:
         assert len(runs) == asked
 
 
+def test_layers_of_equal_symbols(runs) -> None:
+    """Each trace asks once, whatever the number of layers is; sizes stay symbols."""
+    asked = []
+    for count in (2, 6):
+        torch._dynamo.reset()
+        function, x, gamma = layers(count, 7)
+        runs.clear()
+        run = compiled(function, dynamic=True)
+        found = run(x, gamma)
+        asked.append(len(runs))
+        torch.testing.assert_close(found, function(x, gamma), rtol=1e-4, atol=1e-4)
+        more = torch.randn(5, 7)
+        torch.testing.assert_close(
+            run(more, gamma), function(more, gamma), rtol=1e-4, atol=1e-4
+        )
+        assert len(runs) == asked[-1]
+    assert 0 < asked[0] == asked[1] < 4
+
+
+def test_numbers_that_are_symbols() -> None:
+    """An argument that is a size is a part of the key."""
+
+    def run(x, y):
+        first = torch_npu.npu_slice(x, [0, 0], [y.shape[0], 4])
+        return first, torch_npu.npu_slice(x, [0, 0], [y.shape[0] - 1, 4])
+
+    function = compiled(run, dynamic=True)
+    x = torch.randn(9, 6)
+    for rows in (3, 5):
+        found = function(x, torch.ones(rows, 2))
+        for one, other in zip(found, run(x, torch.ones(rows, 2))):
+            assert torch.equal(one, other)
+
+
 @pytest.mark.parametrize("dynamic", [True, False])
 def test_other_forms_run_anew(dynamic) -> None:
     def run(x, scale):

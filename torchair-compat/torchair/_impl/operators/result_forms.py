@@ -7,14 +7,16 @@ so that equal layers run them once."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+import weakref
+from collections.abc import Callable, MutableMapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols
 from torch.utils._pytree import tree_leaves
 
 __all__ = ["remembering"]
@@ -27,6 +29,14 @@ class _Unknown(Exception):
     """An argument or a result has no form that a key can hold."""
 
 
+class _Symbol(NamedTuple):
+    """A size that a graph has a symbol for. A form holds no SymInt, since that would keep
+    the symbols of a whole trace."""
+
+    expression: Any
+    hint: int
+
+
 def remembering(
     function: Callable[..., Any], schema: torch.FunctionSchema
 ) -> Callable[..., Any]:
@@ -34,18 +44,24 @@ def remembering(
     of equal forms. An operator that writes to its arguments always runs."""
     if any(argument.alias_info is not None for argument in schema.arguments):
         return function
-    known: dict[Any, Any] = {}
+    fixed: dict[Any, Any] = {}
+    traces: MutableMapping[ShapeEnv, dict[Any, Any]] = weakref.WeakKeyDictionary()
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not _asks_for_forms():
             return function(*args, **kwargs)
+        symbols = _symbols()
         try:
             key = _key((args, tuple(sorted(kwargs.items()))))
         except _Unknown:
             return function(*args, **kwargs)
+        # A symbol means something in its own trace alone.
+        known = fixed
+        if symbols is not None and _has_symbol(key):
+            known = traces.setdefault(symbols, {})
         if key in known:
-            return _empty(known[key])
+            return _empty(known[key], symbols)
         result = function(*args, **kwargs)
         try:
             forms = _forms(result, (args, kwargs))
@@ -69,11 +85,38 @@ def _asks_for_forms() -> bool:
     )
 
 
+def _symbols() -> ShapeEnv | None:
+    """The symbols of the trace that asks for forms."""
+    fake = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
+    assert fake is not None
+    return fake.shape_env
+
+
+def _has_symbol(key: Any) -> bool:
+    if isinstance(key, _Symbol):
+        return True
+    return isinstance(key, tuple) and any(map(_has_symbol, key))
+
+
+def _number(value: Any) -> int | _Symbol:
+    """A size as a form has it. A size that only the run decides is a new one each time."""
+    if type(value) is int:
+        return value
+    if not isinstance(value, torch.SymInt) or value.node.shape_env is not _symbols():
+        raise _Unknown
+    expression, hint = value.node.expr, value.node.hint
+    if free_unbacked_symbols(expression) or type(hint) is not int:
+        raise _Unknown
+    return _Symbol(expression, hint)
+
+
 def _key(value: Any) -> Any:
     if isinstance(value, Tensor):
         return _key_of_tensor(value)
     if isinstance(value, list | tuple):
         return tuple(map(_key, value))
+    if isinstance(value, torch.SymInt):
+        return _number(value)
     if type(value) not in _PLAIN:
         raise _Unknown
     # 1, 1.0 and True are equal keys, and not equal arguments.
@@ -95,9 +138,7 @@ def _key_of_tensor(tensor: Tensor) -> Any:
 def _form(tensor: Tensor) -> tuple[Any, ...]:
     if tensor.layout != torch.strided:
         raise _Unknown
-    sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
-    if any(type(number) is not int for number in (*sizes, *strides)):
-        raise _Unknown
+    sizes, strides = (tuple(map(_number, n)) for n in (tensor.shape, tensor.stride()))
     return sizes, strides, tensor.dtype, tensor.device
 
 
@@ -123,10 +164,18 @@ def _form_of(value: Any) -> Any:
     raise _Unknown
 
 
-def _empty(form: Any) -> Any:
+def _empty(form: Any, symbols: ShapeEnv | None) -> Any:
     if form is None:
         return None
     if isinstance(form, list):
-        return tuple(map(_empty, form))
+        return tuple(_empty(part, symbols) for part in form)
     sizes, strides, dtype, device = form
-    return torch.empty_strided(sizes, strides, dtype=dtype, device=device)
+    numbers = [[_size(number, symbols) for number in part] for part in (sizes, strides)]
+    return torch.empty_strided(*numbers, dtype=dtype, device=device)
+
+
+def _size(number: int | _Symbol, symbols: ShapeEnv | None) -> Any:
+    if isinstance(number, int):
+        return number
+    assert symbols is not None
+    return symbols.create_symintnode(number.expression, hint=number.hint)
