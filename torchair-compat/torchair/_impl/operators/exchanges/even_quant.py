@@ -5,6 +5,8 @@ npu_quant_matmul_all_to_all."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -208,7 +210,7 @@ def npu_quant_matmul_all_to_all(
     if modes[0] == _MX:
         check(x2_scale is not None, name, "x2_scale is needed")
         assert x2_scale is not None
-        told = {
+        told: dict[str, Any] = {
             "output_dtype": 6 if y_dtype in (None, -1) else y_dtype,
             "x1_dtype": x1_dtype,
             "x2_dtype": x2_dtype,

@@ -111,8 +111,9 @@ def npu_quant_matmul(
     check(not any(v is not None for v in later.values()), _NAME, text)
     if x1.dtype in (torch.int8, torch.int32) and _is_by_parts(x1, x2, scale):
         kind = _result(output_dtype)
-        tables = (scale, offset, pertoken_scale, bias)
-        return product_by_parts(x1, x2, *tables, kind, group_sizes)
+        return product_by_parts(
+            x1, x2, scale, offset, pertoken_scale, bias, kind, group_sizes
+        )
     return _of_integers(
         x1, x2, scale, offset, bias, pertoken_scale, output_dtype, blocks
     )

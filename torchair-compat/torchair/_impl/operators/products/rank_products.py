@@ -202,7 +202,7 @@ def npu_mm_all_reduce_base(
     check(reduce_op == "sum", name, f"reduce_op must be sum, got {reduce_op!r}")
     check(x1.dim() in (2, 3), name, f"x1 must have 2 or 3 dimensions, got {x1.dim()}")
     check(x2.dim() == 2, name, f"x2 must have 2 dimensions, got {x2.dim()}")
-    kinds = {
+    kinds: dict[str, Any] = {
         "x1_dtype": x1_dtype,
         "x2_dtype": x2_dtype,
         "pertoken_scale_dtype": pertoken_scale_dtype,

@@ -5,6 +5,8 @@ npu_all_gather_quant_mm. Ranks send what they computed in the dtype of the resul
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -46,7 +48,7 @@ def _product(
         check(columns is not None, name, "x2_scale is needed for small floats")
         check(y_dtype is not None, name, "y_dtype is needed for small floats")
         assert columns is not None
-        told = {
+        told: dict[str, Any] = {
             "output_dtype": y_dtype,
             "x1_dtype": first,
             "x2_dtype": second,
