@@ -375,6 +375,7 @@ X = torch.tensor([[-1.5, 0.25, 3.0], [0.5, -2.0, 1.0]])
         ("ConcatV2", ([X, X], 1), torch.cat([X, X], 1)),
         ("Pack", ([X, X], 1), torch.stack([X, X], 1)),
         ("Fill", ([2, 2], 3.0), torch.full((2, 2), 3.0)),
+        ("Empty", ([2, 2],), torch.zeros(2, 2)),
         ("GatherV2", (X, torch.tensor([[2, 0]]), 1), X[:, [[2, 0]]]),
         ("SelectV2", (X > 0, X, -X), X.abs()),
         ("ReduceMean", (X, [1], True), X.mean(1, keepdim=True)),

@@ -325,6 +325,12 @@ def _fill(dims: Sequence[int], value: Any) -> Tensor:
     return torch.as_tensor(value).expand(list(dims)).clone()
 
 
+@operator("Empty", constants=("shape",))
+def _empty(shape: Any, *, dtype: int = 0, init: bool = False) -> Tensor:
+    """Zeros, whether or not `init` asks for them: no memory is read before it is written."""
+    return torch.zeros(list(_several(shape)), dtype=dtype_of(dtype))
+
+
 @operator("GatherV2", constants=("axis",))
 def _gather(x: Tensor, indices: Tensor, axis: Any, *, batch_dims: int = 0) -> Tensor:
     if batch_dims:
