@@ -215,26 +215,54 @@ void StreamedAttention::mixPart(const Part &part,
     memory.store(sum, output, place);
 }
 
+/// How many vectors of values registers hold beside the part's sums and one
+/// weight of each row.
+int64_t StreamedAttention::valuesAtOnce(const Part &part) const {
+  int64_t columns = part.endColumn - part.firstColumn;
+  int64_t vectors = columns / attention.blocking.lanes;
+  int64_t beside = lanes.isa.vectorRegisters() - part.rows * vectors;
+  // Where all values are held, a weight lives for its own row alone.
+  if (vectors < beside)
+    return vectors;
+  int64_t turns =
+      llvm::divideCeil(vectors, std::max<int64_t>(beside - part.rows, 1));
+  return llvm::divideCeil(vectors, turns);
+}
+
+/// The weights of a row for the keys of a word, in all lanes.
+Value StreamedAttention::weightsOf(Value row, Value word) {
+  const AttentionBlocking &blocking = attention.blocking;
+  const AttentionContext::Scratch &scratch = attention.scratch;
+  Value from = blocking.usesDots ? scratch.weights : scratch.scores;
+  Value start = lanes.mulIndex(row, lanes.index(blocking.keys / perWord()));
+  Value weight = memory.loadScalar(from, lanes.addIndex(start, word));
+  return lanes.make<vector::BroadcastOp>(memory.vectorType(), weight);
+}
+
 SmallVector<Value>
 StreamedAttention::mixWord(const Part &part,
                            const AttentionContext::KeyBlock &keys, Value word,
                            bool whole, ValueRange before) {
-  const AttentionBlocking &blocking = attention.blocking;
-  const AttentionContext::Scratch &scratch = attention.scratch;
-  SmallVector<Value> values, after;
-  keepOrder(lanes);
-  for (int64_t at = part.firstColumn; at < part.endColumn; at += blocking.lanes)
-    values.push_back(valueWords(keys, word, at, whole));
-  Value from = blocking.usesDots ? scratch.weights : scratch.scores;
-  for (int64_t i = 0; i < part.rows; ++i) {
-    Value row = lanes.addIndex(part.firstRow, lanes.index(i));
-    Value start = lanes.mulIndex(row, lanes.index(blocking.keys / perWord()));
-    Value weight = memory.loadScalar(from, lanes.addIndex(start, word));
-    Value weights =
-        lanes.make<vector::BroadcastOp>(memory.vectorType(), weight);
-    for (Value column : values)
-      after.push_back(
-          product.add(lanes, before[after.size()], {weights}, {column}));
+  int64_t width = attention.blocking.lanes;
+  int64_t columns = (part.endColumn - part.firstColumn) / width;
+  int64_t most = valuesAtOnce(part);
+  SmallVector<Value> weights(part.rows), after(before);
+  for (int64_t first = 0; first < columns; first += most) {
+    int64_t end = std::min(first + most, columns);
+    SmallVector<Value> values;
+    keepOrder(lanes);
+    for (int64_t at = first; at < end; ++at)
+      values.push_back(
+          valueWords(keys, word, part.firstColumn + at * width, whole));
+    for (int64_t i = 0; i < part.rows; ++i) {
+      Value row = lanes.addIndex(part.firstRow, lanes.index(i));
+      if (!weights[i])
+        weights[i] = weightsOf(row, word);
+      for (int64_t at = first; at < end; ++at) {
+        Value &sum = after[i * columns + at];
+        sum = product.add(lanes, sum, {weights[i]}, {values[at - first]});
+      }
+    }
   }
   return after;
 }

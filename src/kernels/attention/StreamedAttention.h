@@ -53,6 +53,8 @@ private:
   void scoreKeys(mlir::Value group, llvm::ArrayRef<mlir::Value> keys);
   void storeScores(llvm::ArrayRef<mlir::Value> sums, int64_t count,
                    mlir::Value group);
+  int64_t valuesAtOnce(const Part &part) const;
+  mlir::Value weightsOf(mlir::Value row, mlir::Value word);
   void mixPart(const Part &part, const AttentionContext::KeyBlock &keys);
   mlir::SmallVector<mlir::Value> mixWord(const Part &part,
                                          const AttentionContext::KeyBlock &keys,

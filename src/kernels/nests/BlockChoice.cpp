@@ -16,6 +16,10 @@
 
 #include "kernels/emit/KernelFunction.h"
 #include "kernels/nests/StrideClass.h"
+#include "llvm/ADT/DenseSet.h"
+
+#include <map>
+#include <vector>
 
 using namespace mlir;
 
@@ -125,6 +129,9 @@ static void chooseTransposedLoads(const KernelModel &model, NestGroup &group) {
 /// Positions of a block that share loads. They hide the latency of a
 /// multiplication, and leave registers for the values that they share.
 static constexpr int64_t sharingPositions = 4;
+/// Registers for what a nest computes, beside values that it shares with
+/// others.
+static constexpr int64_t computingRegisters = 8;
 /// A block gains little if fewer loads than this can be shared.
 static constexpr int64_t fewestShared = 8;
 /// A body of more operations is not run in blocks: it is emitted again for each
@@ -193,7 +200,43 @@ static int64_t sharedLoads(const NestGroup &group, const SharedLoop &block) {
   return count;
 }
 
-static void chooseSharedLoads(const KernelModel &model, NestGroup &group) {
+/// How many vectors registers hold from one nest of a block to another, since
+/// both read them.
+static int64_t heldVectors(const NestGroup &group, const SharedLoop &block,
+                           int64_t positions) {
+  // A tensor, and an index of each dimension without its constant, and these.
+  using Place = std::pair<std::vector<const void *>, std::vector<int64_t>>;
+  std::map<Place, llvm::SmallDenseSet<const LoopNest *, 2>> readers;
+  for (const LoopNest *nest : group.nests) {
+    unsigned position = *nest->loopOfShared(block.dims.back());
+    for (const analysis::Read &read : nest->reads.reads)
+      for (int64_t at = 0; at < positions; ++at) {
+        Place place{{read.tensor.getAsOpaquePointer()}, {}};
+        for (const analysis::SymbolicIndex &index : read.index) {
+          auto [base, constant] = splitConstant(index.expr);
+          place.first.push_back(base.getAsOpaquePointer());
+          place.second.push_back(constant +
+                                 at * index.growth(position).value_or(0));
+        }
+        readers[place].insert(nest);
+      }
+  }
+  return llvm::count_if(
+      readers, [](const auto &entry) { return entry.second.size() > 1; });
+}
+
+/// How many positions share loads: as many as registers have room for.
+static int64_t positionsOf(const NestGroup &group, const SharedLoop &block,
+                           const native::TargetInfo &target) {
+  int64_t room = target.isa().vectorRegisters() - computingRegisters;
+  int64_t positions = sharingPositions;
+  while (positions > 1 && heldVectors(group, block, positions) > room)
+    positions /= 2;
+  return positions;
+}
+
+static void chooseSharedLoads(const KernelModel &model, NestGroup &group,
+                              const native::TargetInfo &target) {
   for (int number = group.sharedLoops.size(); number-- > 0;) {
     if (number == group.laneLoop)
       continue;
@@ -202,8 +245,11 @@ static void chooseSharedLoads(const KernelModel &model, NestGroup &group) {
     if ((size && *size < sharingPositions) ||
         sharedLoads(group, loop) < fewestShared)
       return;
+    int64_t positions = positionsOf(group, loop, target);
+    if (positions == 1)
+      return;
     group.blockLoop = number;
-    group.blockSize = sharingPositions;
+    group.blockSize = positions;
     return;
   }
 }
@@ -223,7 +269,8 @@ std::optional<unsigned> interleavedLoop(const KernelModel &model,
   return loopBetweenStores(model, group, loop);
 }
 
-void chooseBlock(const KernelModel &model, NestGroup &group) {
+void chooseBlock(const KernelModel &model, NestGroup &group,
+                 const native::TargetInfo &target) {
   if (!canRunInBlocks(model, group))
     return;
   if (auto loop = interleavedLoop(model, group, group.laneLoop)) {
@@ -236,7 +283,7 @@ void chooseBlock(const KernelModel &model, NestGroup &group) {
   if (operations <= blockOperations)
     chooseTransposedLoads(model, group);
   else if (operations <= sharingOperations)
-    chooseSharedLoads(model, group);
+    chooseSharedLoads(model, group, target);
 }
 
 } // namespace kernels

@@ -5,6 +5,7 @@
 #define ANABRANCH_KERNELS_NESTS_BLOCKCHOICE_H
 
 #include "kernels/nests/KernelModel.h"
+#include "native/target/Target.h"
 
 namespace anabranch {
 namespace kernels {
@@ -19,7 +20,8 @@ std::optional<unsigned> interleavedLoop(const KernelModel &model,
 /// several positions at once. Along it, elements are neighbours that the lanes
 /// read or write far apart, or the positions read much in common. Call
 /// chooseLanes before.
-void chooseBlock(const KernelModel &model, NestGroup &group);
+void chooseBlock(const KernelModel &model, NestGroup &group,
+                 const native::TargetInfo &target);
 
 } // namespace kernels
 } // namespace anabranch

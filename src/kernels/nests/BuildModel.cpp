@@ -365,7 +365,7 @@ FailureOr<KernelModel> buildModel(func::FuncOp source,
     for (NestGroup &group : model.groups) {
       chooseLanes(model, group, target);
       chooseRowOrder(model, group, target);
-      chooseBlock(model, group);
+      chooseBlock(model, group, target);
     }
     return model;
   };

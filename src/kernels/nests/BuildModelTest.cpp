@@ -105,6 +105,64 @@ TEST(ChannelsLast, FewChannelsAreWrittenTogether) {
   }
 }
 
+/// Two sums of each window of rows. Windows begin at every second row.
+std::string sumsOfWindows(int64_t window) {
+  std::string slices, values, arguments, types, maps, sum;
+  for (int64_t i = 0; i < window; ++i) {
+    std::string n = std::to_string(i), comma = i ? ", " : "";
+    slices += "  %s" + n + " = tensor.extract_slice %x[" + n +
+              ", 0] [16, 64] [2, 1] : tensor<64x64xf32> to tensor<16x64xf32>\n";
+    values += comma + "%s" + n;
+    types += comma + "tensor<16x64xf32>";
+    maps += "affine_map<(a, b) -> (a, b)>, ";
+    arguments += "%v" + n + ": f32, ";
+    if (i)
+      sum += "    %t" + n + " = OPERATION " +
+             (i == 1 ? "%v0" : "%t" + std::to_string(i - 1)) + ", %v" + n +
+             " : f32\n";
+  }
+  auto nest = [&](const std::string &name, const std::string &operation) {
+    std::string text =
+        "  %" + name + " = linalg.generic {indexing_maps = [" + maps +
+        "affine_map<(a, b) -> (a, b)>], iterator_types = "
+        "[\"parallel\", \"parallel\"]} ins(" +
+        values + " : " + types +
+        ") outs(%empty : tensor<16x64xf32>) {\n  ^bb0(" + arguments +
+        "%o: f32):\n" + sum + "    linalg.yield %t" +
+        std::to_string(window - 1) + " : f32\n  } -> tensor<16x64xf32>\n";
+    replaceAll(text, "OPERATION", operation);
+    return text;
+  };
+  return "func.func @sums(%x: tensor<64x64xf32>) -> (tensor<16x64xf32>, "
+         "tensor<16x64xf32>) attributes {anabranch.kernel} {\n"
+         "  %empty = tensor.empty() : tensor<16x64xf32>\n" +
+         slices + nest("sum", "arith.addf") + nest("product", "arith.mulf") +
+         "  return %sum, %product : tensor<16x64xf32>, tensor<16x64xf32>\n}";
+}
+
+/// Each block of positions leaves registers to compute in.
+TEST(SharedLoads, FitIntoRegisters) {
+  for (const char *name : {"avx2", "avx512", "neoverse-v1"}) {
+    native::TargetInfo target = llvm::cantFail(native::TargetInfo::get(name));
+    int64_t registers = target.isa().vectorRegisters();
+    for (int64_t window : {12, 16, 20, 24, 28}) {
+      native::ParsedKernel parsed(sumsOfWindows(window));
+      ASSERT_TRUE(parsed);
+      auto model = buildModel(parsed.function(), target);
+      ASSERT_TRUE(mlir::succeeded(model));
+      const NestGroup &group = model->groups.at(0);
+      ASSERT_EQ(group.nests.size(), 2u);
+      int64_t held = window + 2 * (group.blockSize - 1);
+      if (group.blockSize > 1)
+        EXPECT_LE(held + 8, registers) << name << " " << window;
+      // Twice as many positions, and four at most, would not fit.
+      int64_t more = window + 2 * (2 * group.blockSize - 1);
+      if (group.blockSize < 4)
+        EXPECT_GT(more + 8, registers) << name << " " << window;
+    }
+  }
+}
+
 /// A sum over the first dimension.
 std::string sumOfRows(int64_t rows, int64_t columns) {
   std::string text = R"mlir(

@@ -75,8 +75,17 @@ class Calls(nn.Module):
         return self.function(*values)
 
 
-def one_query() -> tuple[torch.Tensor, ...]:
-    return torch.randn(1, 12, 1, 64), *torch.randn(2, 1, 12, 512, 64)
+def attention(queries: int) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    query = torch.randn(1, 12, queries, 64)
+    keys_and_values = torch.randn(2, 1, 12, 512, 64)
+    return Calls(F.scaled_dot_product_attention), (query, *keys_and_values)
+
+
+def winograd(
+    channels: int, size: int, images: int
+) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    model = nn.Conv2d(channels, channels, 3, padding=1)
+    return model, (torch.randn(images, channels, size, size),)
 
 
 # Other plans than those of large products.
@@ -87,7 +96,11 @@ PLANS: dict[str, Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]] = {
         nn.Sequential(nn.LayerNorm(256), nn.GELU()),
         (torch.randn(64, 256),),
     ),
-    "decode": lambda: (Calls(F.scaled_dot_product_attention), one_query()),
+    "decode": lambda: attention(1),
+    "two queries": lambda: attention(2),
+    "five queries": lambda: attention(5),
+    "winograd of many tiles": lambda: winograd(64, 56, 1),
+    "winograd of few tiles": lambda: winograd(64, 7, 2),
     "depthwise": lambda: (
         nn.Conv2d(48, 48, 3, padding=1, groups=48),
         (torch.randn(1, 48, 14, 14),),
