@@ -43,11 +43,15 @@ CLANG = "--target=aarch64-linux-gnu "
 
 
 def _call(root: Path, name: str, program: str, options: str = "") -> None:
-    """Lets a program of the root be one of this machine's."""
+    """Lets a program of the root be one of this machine's. ccache takes a compiler that
+    was written again for another one."""
     path = root / name
+    text = CALLED.format(program=program, options=options)
+    if path.exists() and path.read_text() == text:
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
-    path.write_text(CALLED.format(program=program, options=options))
+    path.write_text(text)
     path.chmod(0o755)
 
 
