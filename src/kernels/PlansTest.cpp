@@ -328,6 +328,18 @@ TEST(ProductPlans, PanelsForAnyRowsAreAlike) {
   }
 }
 
+/// If only a call knows the rows, batches of decoding fill whole blocks.
+TEST(ProductPlans, UnknownRowsTakeBlocksThatBatchesFill) {
+  for (const char *type : {"f32", "bf16"})
+    for (const char *target : {"x86-64-v3", "x86-64-v4", "znver4", "znver5"}) {
+      ParsedCase c({"", 1, 37, 100, 70, "bmk", "bnk", type, true});
+      int64_t rows =
+          VectorBlocking::choose(*c.found, targetOf(target)).layout.tiling.rows;
+      for (int64_t batch : {8, 16, 64})
+        EXPECT_EQ(batch % rows, 0) << target << type << rows;
+    }
+}
+
 /// A loaded register of either operand is used for two products.
 TEST(ProductPlans, PanelsGiveEachAmxRegisterTwoProducts) {
   ParsedCase live({"live", 1, 64, 144, 256, "mk", "nk", "i8"});

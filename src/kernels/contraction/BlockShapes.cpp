@@ -12,13 +12,14 @@ namespace anabranch {
 namespace kernels {
 
 constexpr BlockShape wideShapes[] = {
-    {6, 4, 1.0},  {8, 3, 1.0},  {12, 2, 1.02}, {4, 4, 1.1},  {5, 4, 1.03},
-    {7, 3, 1.02}, {6, 3, 1.05}, {8, 2, 1.1},   {2, 4, 1.5},  {1, 4, 2.5},
-    {3, 4, 1.25}, {14, 1, 1.3}, {8, 1, 1.5},   {10, 2, 1.05}};
-constexpr BlockShape narrowShapes[] = {{6, 2, 1.0},  {4, 3, 1.0}, {5, 2, 1.03},
-                                       {4, 2, 1.1},  {3, 2, 1.3}, {2, 2, 1.6},
-                                       {1, 2, 2.5},  {1, 4, 2.2}, {2, 4, 1.5},
-                                       {10, 1, 1.2}, {6, 1, 1.5}};
+    {6, 4, 1.0},  {8, 3, 1.0},  {12, 2, 1.02}, {4, 4, 1.1},   {5, 4, 1.03},
+    {7, 3, 1.02}, {6, 3, 1.05}, {8, 2, 1.1},   {2, 4, 1.5},   {1, 4, 2.5},
+    {3, 4, 1.25}, {14, 1, 1.3}, {8, 1, 1.5},   {10, 2, 1.05}, {4, 3, 1.15},
+    {2, 3, 1.65}, {1, 3, 2.65}};
+constexpr BlockShape narrowShapes[] = {
+    {6, 2, 1.0}, {4, 3, 1.0}, {5, 2, 1.03}, {4, 2, 1.1}, {3, 2, 1.3},
+    {2, 2, 1.6}, {1, 2, 2.5}, {1, 4, 2.2},  {2, 4, 1.5}, {10, 1, 1.2},
+    {6, 1, 1.5}, {2, 3, 1.6}, {1, 3, 2.3}};
 
 // Bytes that are widened to 16 bits take two registers for each operand.
 constexpr BlockShape wideWidened[] = {{10, 2, 1.0}, {8, 2, 1.0},  {6, 2, 1.05},
@@ -62,6 +63,23 @@ WantedBlock WantedBlock::of(const Contraction &contraction,
   return wanted;
 }
 
+/// Rows that a product of an unknown number of them is likely to have: batches
+/// of decoding, and whole lines of a matrix.
+constexpr int64_t usualRows[] = {8, 16, 32, 64};
+
+/// Rows that blocks of this height compute for each row of the product.
+static double shareOfRows(int64_t height, std::optional<int64_t> rows) {
+  auto share = [&](int64_t count) {
+    return double(divideCeilSigned(count, height) * height) / count;
+  };
+  if (rows)
+    return *rows ? share(*rows) : 1;
+  double sum = 0;
+  for (int64_t count : usualRows)
+    sum += share(count);
+  return sum / std::size(usualRows);
+}
+
 std::optional<double> costOf(const BlockShape &shape, int64_t lanes,
                              const WantedBlock &wanted) {
   auto [rows, columns, vectors, panels, isEven, widening, registers] = wanted;
@@ -76,9 +94,8 @@ std::optional<double> costOf(const BlockShape &shape, int64_t lanes,
   int64_t needed = shape.vectors * (shape.rows + widening.registers) + 1;
   if (widening.instructions && needed > registers)
     return std::nullopt;
-  double cost = shape.cost + widening.instructions / shape.rows;
-  if (rows && *rows)
-    cost *= double(divideCeilSigned(*rows, shape.rows) * shape.rows) / *rows;
+  double cost = (shape.cost + widening.instructions / shape.rows) *
+                shareOfRows(shape.rows, rows);
   if (columns && *columns) {
     int64_t width = shape.vectors * lanes;
     cost *= double(divideCeilSigned(*columns, width) * width) / *columns;

@@ -5,15 +5,13 @@
 
 #include "kernels/operands/ImagePatch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
 namespace anabranch {
 namespace kernels {
-
-std::string BlockMultiplier::functionName() const {
-  return (func::FuncOp(gemm.function.source).getName() + "_block").str();
-}
 
 /// Whether the block adds to existing sums.
 Value BlockMultiplier::continues(const Block &block) {
@@ -25,6 +23,24 @@ bool BlockMultiplier::rowsAreWhole() const {
   auto rows = gemm.contraction.knownSize(gemm.contraction.rows);
   return rows && !gemm.contraction.isGrouped &&
          *rows % gemm.layout.tiling.rows == 0;
+}
+
+/// The rows of the micro-kernels, the most first. The last rows of a tile take
+/// the lowest block that holds them. If the number of rows is known, the shape
+/// of blocks fits it.
+SmallVector<int64_t> BlockMultiplier::heights() const {
+  const Contraction &contraction = gemm.contraction;
+  SmallVector<int64_t> heights = {gemm.layout.tiling.rows};
+  bool isKnown = contraction.knownSize(contraction.rows).has_value();
+  if ((isKnown && !contraction.isGrouped) || gemm.layout.left.patch)
+    return heights;
+  // Matrices have two rows, or one.
+  bool isEven = gemm.layout.word.product.isMatrix;
+  while (heights.back() > 1) {
+    int64_t half = llvm::divideCeil(heights.back(), 2);
+    heights.push_back(isEven && half > 1 ? llvm::alignTo(half, 2) : half);
+  }
+  return heights;
 }
 
 /// Vectors of the last panel that have columns; all vectors if that is not
@@ -53,22 +69,23 @@ int64_t wordsOfPartialSum(const GemmContext &gemm) {
   return isOnePart ? 0 : words;
 }
 
-MicroKernel BlockMultiplier::microKernel(int64_t vectors) const {
+MicroKernel BlockMultiplier::microKernel(int64_t rows, int64_t vectors) const {
   const ProductLayout &layout = gemm.layout;
   MicroKernel kernel{gemm.contraction.element,
                      layout.tiling.lanes,
-                     layout.tiling.rows,
+                     rows,
                      vectors,
                      layout.tiling.columns(),
                      std::nullopt,
                      std::nullopt,
                      layout.right.element,
                      layout.word.product};
-  kernel.isLeftInterleaved = layout.left.isInterleaved();
-  if (layout.left.isInterleaved())
+  if (layout.left.isInterleaved()) {
+    kernel.interleavedRows = layout.tiling.rows;
     kernel.leftStep = layout.tiling.rows * kernel.product.parts();
-  else if (LeftOperand::stepIsUnit(gemm))
+  } else if (LeftOperand::stepIsUnit(gemm)) {
     kernel.leftStep = 1;
+  }
   if (layout.left.patch)
     kernel.runs = {layout.left.patch->run, layout.left.patch->numberElements(),
                    [this](LaneBuilder &inner, Value run) {
@@ -84,17 +101,21 @@ MicroKernel BlockMultiplier::microKernel(int64_t vectors) const {
   return kernel;
 }
 
-void BlockMultiplier::call(func::FuncOp &function, int64_t vectors,
-                           StringRef suffix,
+void BlockMultiplier::call(int64_t rows, int64_t vectors,
                            const MicroKernel::Arguments &arguments) {
-  MicroKernel kernel = microKernel(vectors);
+  MicroKernel kernel = microKernel(rows, vectors);
+  func::FuncOp &function = functions[{rows, vectors}];
+  func::FuncOp source = gemm.function.source;
   if (!function)
-    function = kernel.create(lanes, gemm.function.source,
-                             functionName() + suffix.str());
+    function = kernel.create(
+        lanes, source,
+        llvm::formatv("{0}_block_{1}x{2}", source.getName(), rows, vectors)
+            .str());
   kernel.call(lanes, function, arguments);
 }
 
-void BlockMultiplier::multiply(const Block &block) {
+/// The arguments of the tallest micro-kernel, which has the most pointers.
+MicroKernel::Arguments BlockMultiplier::argumentsOf(const Block &block) {
   // Rows after the last one repeat it. Their sums are not read.
   Value lastRow = lanes.subIndex(gemm.tile.endRow, lanes.index(1));
   MicroKernel::Arguments arguments;
@@ -123,13 +144,44 @@ void BlockMultiplier::multiply(const Block &block) {
   if (compensation.isNeeded())
     arguments.compensation =
         compensation.pointerTo(lanes.subIndex(block.row, gemm.tile.firstRow));
+  return arguments;
+}
+
+void BlockMultiplier::multiplyRows(int64_t rows,
+                                   MicroKernel::Arguments arguments) {
+  if (arguments.left.size() > 1)
+    arguments.left.truncate(rows);
   int64_t vectors = gemm.layout.tiling.vectors;
   if (lastVectors() == vectors)
-    return call(wholePanel, vectors, "", arguments);
+    return call(rows, vectors, arguments);
   gemm.wholeOrLast([&](bool whole) {
-    whole ? call(wholePanel, vectors, "", arguments)
-          : call(lastPanel, lastVectors(), "_last", arguments);
+    call(rows, whole ? vectors : lastVectors(), arguments);
   });
+}
+
+void BlockMultiplier::multiply(const Block &block) {
+  MicroKernel::Arguments arguments = argumentsOf(block);
+  SmallVector<int64_t> rows = heights();
+  Value rest = lanes.subIndex(gemm.tile.endRow, block.row);
+  auto exceeds = [&](size_t i) {
+    return lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ugt, rest,
+                                     lanes.index(rows[i]));
+  };
+  auto multiplyFrom = [&](size_t i, auto &self) -> void {
+    if (i + 1 == rows.size())
+      return multiplyRows(rows[i], arguments);
+    lanes.ifElse(
+        exceeds(i + 1), TypeRange(),
+        [&] {
+          multiplyRows(rows[i], arguments);
+          return SmallVector<Value>();
+        },
+        [&] {
+          self(i + 1, self);
+          return SmallVector<Value>();
+        });
+  };
+  multiplyFrom(0, multiplyFrom);
 }
 
 } // namespace kernels

@@ -2,13 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Multiplies a block of rows by a panel of columns, in vector registers
-// (MicroKernel.h).
+// (MicroKernel.h). If only a call knows how many rows there are, the last ones
+// of a tile are a block of fewer rows.
 
 #ifndef ANABRANCH_KERNELS_GEMM_BLOCKMULTIPLIER_H
 #define ANABRANCH_KERNELS_GEMM_BLOCKMULTIPLIER_H
 
 #include "kernels/gemm/Compensation.h"
 #include "kernels/microkernel/MicroKernel.h"
+
+#include <map>
 
 namespace anabranch {
 namespace kernels {
@@ -43,17 +46,19 @@ private:
   LeftOperand &left;
   Compensation &compensation;
   int64_t bytesAhead;
-  /// The micro-kernels' functions, made at their first call. The last panel may
-  /// have fewer vectors.
-  mlir::func::FuncOp wholePanel, lastPanel;
+  /// The micro-kernels' functions by rows and vectors, made at their first
+  /// call.
+  std::map<std::pair<int64_t, int64_t>, mlir::func::FuncOp> functions;
 
-  void call(mlir::func::FuncOp &function, int64_t vectors,
-            llvm::StringRef suffix, const MicroKernel::Arguments &arguments);
-  MicroKernel microKernel(int64_t vectors) const;
+  void call(int64_t rows, int64_t vectors,
+            const MicroKernel::Arguments &arguments);
+  MicroKernel microKernel(int64_t rows, int64_t vectors) const;
   int64_t lastVectors() const;
   bool rowsAreWhole() const;
-  std::string functionName() const;
+  llvm::SmallVector<int64_t> heights() const;
   mlir::Value continues(const Block &block);
+  MicroKernel::Arguments argumentsOf(const Block &block);
+  void multiplyRows(int64_t rows, MicroKernel::Arguments arguments);
 };
 
 } // namespace kernels

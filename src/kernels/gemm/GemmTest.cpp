@@ -31,6 +31,11 @@ const GemmCase shapes[] = {
     {"tiny", 1, 1, 1, 1, "mk", "nk"},
     {"many_rows", 2, 700, 20, 9, "bmk", "bkn"},
     {"dynamic", 2, 37, 100, 70, "bmk", "bnk", "f32", true},
+    // The last rows of a tile are a block of fewer rows.
+    {"dynamic_one_row", 1, 1, 100, 70, "bmk", "bnk", "f32", true},
+    {"dynamic_two_rows", 1, 2, 100, 70, "bmk", "bnk", "f32", true},
+    {"dynamic_four_rows", 1, 4, 100, 70, "bmk", "bkn", "f32", true},
+    {"dynamic_more_rows", 2, 11, 100, 70, "bmk", "bnk", "f32", true},
     {"dynamic_empty_depth", 1, 3, 5, 0, "bmk", "bnk", "f32", true},
     {"dynamic_empty_rows", 1, 0, 5, 4, "bmk", "bnk", "f32", true},
 };

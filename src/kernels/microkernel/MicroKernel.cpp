@@ -101,14 +101,15 @@ WordProduct::Factor MicroKernel::loadLeft(LaneBuilder &inner,
     int64_t distance = row * runs->rowElements * bytes;
     return product.left(inner, loadAt(move(inner, here, inner.i64(distance))));
   }
-  if (!isLeftInterleaved)
+  if (!interleavedRows)
     return product.left(inner,
                         loadAt(move(inner, function.getArgument(row), offset)));
   Value first = move(inner, function.getArgument(0), offset);
   WordProduct::Factor factor;
-  for (int64_t part = 0; part < product.parts(); ++part)
-    factor.push_back(
-        loadAt(move(inner, first, inner.i64((part * rows + row) * bytes))));
+  for (int64_t part = 0; part < product.parts(); ++part) {
+    int64_t place = part * interleavedRows + row;
+    factor.push_back(loadAt(move(inner, first, inner.i64(place * bytes))));
+  }
   return factor;
 }
 

@@ -42,8 +42,9 @@ struct MicroKernel {
   WordProduct product = {};
   /// How many bytes ahead of its use the right operand is prefetched; 0: never.
   int64_t bytesAhead = 0;
-  /// Whether the left elements of a depth are neighbours: [depth][row].
-  bool isLeftInterleaved = false;
+  /// If the left elements of a depth are neighbours, [depth][row]: how many
+  /// rows there are, of which the block has the first ones. Else zero.
+  int64_t interleavedRows = 0;
   /// A left operand in runs of words: how long they are, how many elements a
   /// row is after the one before, and a run after the first of its row.
   struct Runs {
@@ -85,7 +86,7 @@ private:
     return product.isMatrix ? MatrixBlock::words : 1;
   }
   MatrixBlock matrixBlock(LaneBuilder &inner) const;
-  int64_t leftPointers() const { return isLeftInterleaved || runs ? 1 : rows; }
+  int64_t leftPointers() const { return interleavedRows || runs ? 1 : rows; }
   void fill(LaneBuilder &lanes, mlir::func::FuncOp function) const;
   /// The start values of the accumulators, one vector each.
   llvm::SmallVector<mlir::Value> startSums(LaneBuilder &inner,

@@ -339,3 +339,22 @@ print(min(times) / 100)
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert float(done.stdout) < 2e-7
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_any_number_of_rows_by_one_program(dtype) -> None:
+    """Blocks of rows of each height multiply one packed weight."""
+    layer = nn.Linear(96, 200).to(dtype)
+    compiled = torch.compile(
+        layer, backend=anabranch.anabranch, options={"watch": "always"}
+    )
+    weight, bias = layer.weight.double(), layer.bias.double()
+    for rows in [7, *range(2, 26), 64, 200]:
+        x = torch.randn(rows, 96).to(dtype)
+        torch._dynamo.mark_dynamic(x, 0)
+        with torch.no_grad():
+            found, eager = compiled(x).double(), layer(x).double()
+        expected = x.double() @ weight.t() + bias
+        error = (found - expected).abs().max()
+        assert error <= 2 * (eager - expected).abs().max() + 1e-6
+    assert anabranch.counters.graphs == 1
