@@ -9,6 +9,9 @@ from torch import Tensor
 from vllm.model_executor.kernels import linear as choices
 from vllm.model_executor.kernels.linear.mixed_precision.cpu import CPUWNA16LinearKernel
 from vllm.model_executor.kernels.linear.scaled_mm.cpu import CPUInt8ScaledMMLinearKernel
+from vllm.model_executor.kernels.linear.scaled_mm.ScaledMMLinearKernel import (
+    FP8ScaledMMLinearKernel,
+)
 from vllm.model_executor.layers.quantization.utils.w8a8_utils import (
     convert_to_channelwise,
 )
@@ -26,6 +29,8 @@ def choose_first() -> None:
     for kinds, kernel in (
         (choices._POSSIBLE_KERNELS, HalfBytesKernel),
         (choices._POSSIBLE_INT8_KERNELS, BytesKernel),
+        (choices._POSSIBLE_FP8_KERNELS, SmallFloatsKernel),
+        (choices._POSSIBLE_WFP8A16_KERNELS, SmallWeightsKernel),
     ):
         kernels = kinds[PlatformEnum.CPU]
         if kernel not in kernels:
@@ -107,3 +112,65 @@ class BytesKernel(CPUInt8ScaledMMLinearKernel):
     ) -> Tensor:
         weight, scale, step, zero, sums = self._get_layer_params(layer)
         return self.product(x, weight, scale, sums, step, zero, bias)
+
+
+class SmallFloatsKernel(FP8ScaledMMLinearKernel):
+    """Weights and activations of floats of eight bits."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.product = linear.Program(rounded_linear.multiply_small_floats)
+
+    @classmethod
+    def is_supported(
+        cls, compute_capability: int | None = None
+    ) -> tuple[bool, str | None]:
+        return True, None
+
+    @classmethod
+    def can_implement(cls, c: Any) -> tuple[bool, str | None]:
+        if not linear.is_compiled():
+            return False, _NOT_COMPILED
+        weight = c.weight_quant_key.scale.group_shape
+        if not (weight.is_per_tensor() or weight.is_per_channel()):
+            return False, "a scale of a weight is that of a row, or of the whole weight"
+        return cls.can_round(c.activation_quant_key.scale.group_shape)
+
+    @classmethod
+    def can_round(cls, activation: Any) -> tuple[bool, str | None]:
+        if activation.is_per_tensor() or activation.is_per_token():
+            return True, None
+        return False, "a scale of activations is that of a row, or of all"
+
+    def rounding(self) -> str:
+        activation = self.config.activation_quant_key.scale.group_shape
+        return "tensor" if activation.is_per_tensor() else "row"
+
+    def process_weights_after_loading(self, layer: torch.nn.Module) -> None:
+        weight_name, scale_name, _, _ = self.layer_param_names
+        weight, scale = getattr(layer, weight_name), getattr(layer, scale_name)
+        # vLLM has turned the weight of a layer.
+        replace_parameter(layer, weight_name, weight.data.t().contiguous())
+        replace_parameter(layer, scale_name, scale.data.flatten().float())
+        linear.set_packed(layer, weight_name)
+
+    def apply_weights(
+        self, layer: torch.nn.Module, x: Tensor, bias: Tensor | None = None
+    ) -> Tensor:
+        weight, scale, step, _ = self._get_layer_params(layer)
+        return self.product(x, weight, scale, self.rounding(), step, bias)
+
+    def apply_scaled_mm(self, **arguments: Any) -> Tensor:
+        raise NotImplementedError("apply_weights multiplies")
+
+
+class SmallWeightsKernel(SmallFloatsKernel):
+    """Weights of floats of eight bits, for activations as they are. A checkpoint may have
+    scales for these, which nothing reads."""
+
+    @classmethod
+    def can_round(cls, activation: Any) -> tuple[bool, str | None]:
+        return True, None
+
+    def rounding(self) -> str:
+        return "none"

@@ -1,7 +1,8 @@
 """Products of the rounded weights of quantised checkpoints, visible to the compiler.
 
 Weights of four bits stand for floats, which the program computes block by block. Weights
-of bytes multiply activations that are rounded to bytes, so their sums are exact."""
+of bytes multiply activations that are rounded to bytes, so their sums are exact. Products
+of floats of eight bits sum in float32."""
 
 from __future__ import annotations
 
@@ -12,6 +13,10 @@ from torch.nn import functional as F
 from anabranch import extension
 
 LOWEST, HIGHEST = -128, 127  # of a byte
+# The largest float of eight bits, and the least number for which one of them stands: the
+# least with which vLLM rounds.
+LARGEST = torch.finfo(torch.float8_e4m3fn).max
+LEAST_STEP = 1 / (LARGEST * 512)
 
 
 def half_bytes(packed: Tensor) -> Tensor:
@@ -67,6 +72,39 @@ def multiply_bytes(
     if zero is not None and sums is not None:
         product = product - zero * sums
     product = product * step * scale
+    if bias is not None:
+        product = product + bias.float()
+    return product.to(x.dtype).view(*x.shape[:-1], -1)
+
+
+def multiply_small_floats(
+    x: Tensor,
+    weight: Tensor,
+    scale: Tensor,
+    rounding: str,
+    step: Tensor | None,
+    bias: Tensor | None,
+) -> Tensor:
+    """x W' + b, with W = weight * scale and a weight of floats of eight bits.
+
+    scale     float32 [rows] of the weight, or one number
+    rounding  "none", or to floats of eight bits: with a scale for each "row" of x, or for
+              all of the "tensor"
+    step      the scale of a tensor; None: x has its own"""
+    wide = x.flatten(0, -2).float()
+    if rounding != "none":
+        if step is None:
+            largest = wide.abs()
+            over = (
+                largest.amax(-1, keepdim=True) if rounding == "row" else largest.amax()
+            )
+            step = (over / LARGEST).clamp(min=LEAST_STEP)
+        wide = (wide * step.reciprocal()).clamp(-LARGEST, LARGEST)
+        wide = wide.to(weight.dtype).float()
+    product = torch.mm(wide, weight.float().t())
+    if rounding != "none":
+        product = product * step
+    product = product * scale
     if bias is not None:
         product = product + bias.float()
     return product.to(x.dtype).view(*x.shape[:-1], -1)

@@ -54,9 +54,12 @@ STAND_INS = {
     KERNELS: {
         "_POSSIBLE_KERNELS": {"CPU": ["theirs"]},
         "_POSSIBLE_INT8_KERNELS": {"CPU": ["theirs"]},
+        "_POSSIBLE_FP8_KERNELS": {"CPU": ["theirs"]},
+        "_POSSIBLE_WFP8A16_KERNELS": {"CPU": []},
     },
     f"{KERNELS}.mixed_precision.cpu": {"CPUWNA16LinearKernel": Kernel},
     f"{KERNELS}.scaled_mm.cpu": {"CPUInt8ScaledMMLinearKernel": Kernel},
+    f"{KERNELS}.scaled_mm.ScaledMMLinearKernel": {"FP8ScaledMMLinearKernel": Kernel},
     "vllm.model_executor.layers.quantization.utils.w8a8_utils": {
         "convert_to_channelwise": channelwise
     },
@@ -153,17 +156,67 @@ def test_bytes(kernels, is_channelwise, is_static, has_zeros) -> None:
     assert linear.packed_weights(layer) == [layer.weight]
 
 
+class Scales:
+    """vLLM's description of the scales of a tensor."""
+
+    def __init__(self, kind: str) -> None:
+        self.scale = self.group_shape = self
+        for name in ("tensor", "channel", "token", "group"):
+            setattr(self, f"is_per_{name}", lambda name=name: name == kind)
+
+
+def scales(weight: str, activation: str) -> SimpleNamespace:
+    return SimpleNamespace(
+        weight_quant_key=Scales(weight), activation_quant_key=Scales(activation)
+    )
+
+
+@pytest.mark.parametrize("activation", ["tensor", "token", "none"])
+@pytest.mark.parametrize("weight", ["tensor", "channel"])
+def test_small_floats(kernels, weight, activation) -> None:
+    values = torch.randn(ROWS, COLUMNS).to(torch.float8_e4m3fn)
+    scale = torch.rand(ROWS, 1) + 0.5 if weight == "channel" else torch.tensor(0.7)
+    layer = loaded(weight=values.t(), scale=scale)
+    layer.step = None
+    rounds = activation != "none"
+    kind = kernels.SmallFloatsKernel if rounds else kernels.SmallWeightsKernel
+    names = ("weight", "scale", "step", "limit")
+    kernel = kind(scales(weight, activation), *names)
+    x = torch.randn(3, COLUMNS)
+    found = multiplied(kernel, layer, x).double()
+    expected = x.double() @ (values.double() * scale.double()).t()
+    error = (found - expected).square().mean() / expected.square().mean()
+    assert 1e-5 < error < 2e-3 if rounds else error < 1e-10
+    assert linear.packed_weights(layer) == [layer.weight]
+    assert layer.weight.is_contiguous()
+
+
+def test_other_scales_of_small_floats_are_vllms(kernels, monkeypatch) -> None:
+    monkeypatch.setattr(linear, "is_compiled", lambda: True)
+    for given in (scales("group", "tensor"), scales("tensor", "group")):
+        can, why = kernels.SmallFloatsKernel.can_implement(given)
+        assert not can and "scale" in why
+
+
 def test_kernels_are_asked_first_and_once(kernels) -> None:
     for _ in range(2):
         kernels.choose_first()
     choices = sys.modules[KERNELS]
     assert choices._POSSIBLE_KERNELS["CPU"] == [kernels.HalfBytesKernel, "theirs"]
     assert choices._POSSIBLE_INT8_KERNELS["CPU"] == [kernels.BytesKernel, "theirs"]
+    assert choices._POSSIBLE_FP8_KERNELS["CPU"] == [kernels.SmallFloatsKernel, "theirs"]
+    assert choices._POSSIBLE_WFP8A16_KERNELS["CPU"] == [kernels.SmallWeightsKernel]
 
 
 def test_models_that_are_not_compiled_keep_vllms(kernels, monkeypatch) -> None:
-    for kind in (kernels.HalfBytesKernel, kernels.BytesKernel):
+    for kind in (
+        kernels.HalfBytesKernel,
+        kernels.BytesKernel,
+        kernels.SmallFloatsKernel,
+        kernels.SmallWeightsKernel,
+    ):
+        config = scales("channel", "token")
         monkeypatch.setattr(linear, "is_compiled", lambda: False)
-        assert kind.can_implement(None) == (False, kernels._NOT_COMPILED)
+        assert kind.can_implement(config) == (False, kernels._NOT_COMPILED)
         monkeypatch.setattr(linear, "is_compiled", lambda: True)
-        assert kind.can_implement(None) == (True, None)
+        assert kind.can_implement(config) == (True, None)

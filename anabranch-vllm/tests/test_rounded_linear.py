@@ -104,6 +104,39 @@ def test_bytes(dtype, has_zeros, is_static) -> None:
     assert anabranch.counters.fallback_calls == 0
 
 
+def small_floats(x: Tensor, rounding: str, step: Tensor | None) -> Tensor:
+    """The floats for which rounded activations stand."""
+    if rounding == "none":
+        return x.double()
+    if step is None:
+        over = x.abs().amax(-1, keepdim=True) if rounding == "row" else x.abs().max()
+        step = (over / 448).clamp(min=1 / (448 * 512))
+    rounded = (x * step.reciprocal()).clamp(-448, 448).to(torch.float8_e4m3fn)
+    return rounded.double() * step.double()
+
+
+@pytest.mark.parametrize("rounding", ["none", "row", "tensor", "static"])
+@pytest.mark.parametrize("dtype", [F32, BF16])
+def test_small_floats(dtype, rounding) -> None:
+    weight = parameter(torch.randn(ROWS, COLUMNS).to(torch.float8_e4m3fn))
+    scale = parameter(torch.rand(ROWS if rounding == "row" else 1) + 0.5)
+    step = parameter(torch.tensor(0.01)) if rounding == "static" else None
+    rounding = rounding.replace("static", "tensor")
+    bias = parameter(torch.randn(ROWS).to(dtype))
+    product = linear.Program(rounded_linear.multiply_small_floats)
+    layer = served(lambda x: product(x, weight, scale, rounding, step, bias))
+    exact = weight.double() * scale.double().reshape(-1, 1)
+    for rows in (7, 1, 40):
+        x = torch.randn(rows, COLUMNS).to(dtype)
+        x[0] = 0
+        torch._dynamo.mark_dynamic(x, 0)
+        expected = small_floats(x.float(), rounding, step) @ exact.t() + bias.double()
+        with torch.no_grad():
+            close(layer(x), expected)
+    assert anabranch.counters.graphs == 1
+    assert anabranch.counters.fallback_calls == 0
+
+
 def fake_quantized(x: Tensor, step, zero, has_zeros: bool) -> Tensor:
     """The floats that the bytes of each row stand for, by PyTorch's operator."""
     found = torch.zeros_like(x)

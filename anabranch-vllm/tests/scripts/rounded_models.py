@@ -50,6 +50,17 @@ def _bytes_around_zero_points(weight: Tensor) -> Tensors:
     }
 
 
+def _small_floats(weight: Tensor) -> Tensors:
+    """Floats of eight bits, with a scale for each row."""
+    scale = weight.abs().amax(1, keepdim=True) / 448
+    return {"weight": (weight / scale).to(torch.float8_e4m3fn), "weight_scale": scale}
+
+
+def _floats_of_small_ones(weight: Tensor) -> Tensors:
+    parts = _small_floats(weight)
+    return {"weight": parts["weight"].float() * parts["weight_scale"]}
+
+
 def _half_bytes(weight: Tensor) -> Tensors:
     integers, scale = _grouped(weight)
     return {
@@ -103,6 +114,7 @@ def _compressed(form: str, **arguments: Any) -> dict[str, Any]:
 
 _BYTE = {"num_bits": 8, "type": "int", "symmetric": True}
 _CHANNEL = _BYTE | {"strategy": "channel"}
+_FLOAT = {"num_bits": 8, "type": "float", "symmetric": True}
 # By name: the tensors that stand for a weight, and the checkpoint's configuration.
 FORMATS: dict[str, tuple[Callable[[Tensor], Tensors], dict[str, Any]]] = {
     "w8a8": (
@@ -121,6 +133,18 @@ FORMATS: dict[str, tuple[Callable[[Tensor], Tensors], dict[str, Any]]] = {
             input_activations=_BYTE
             | {"strategy": "tensor", "dynamic": False, "symmetric": False},
         ),
+    ),
+    "fp8": (
+        _small_floats,
+        _compressed(
+            "float-quantized",
+            weights=_FLOAT | {"strategy": "channel"},
+            input_activations=_FLOAT | {"strategy": "token", "dynamic": True},
+        ),
+    ),
+    "fp8_weights": (
+        _small_floats,
+        _compressed("float-quantized", weights=_FLOAT | {"strategy": "channel"}),
     ),
     "w4a16": (
         _half_bytes,
@@ -157,8 +181,12 @@ FORMATS: dict[str, tuple[Callable[[Tensor], Tensors], dict[str, Any]]] = {
     ),
 }
 
-# Formats that vLLM's kernels compute in 16 bits only, and the floats they stand for.
+# Formats for which vLLM has no kernel on CPUs.
+OURS_ALONE = ("fp8_weights",)
+# Those, and formats that vLLM's kernels compute in 16 bits only: the floats that they
+# stand for.
 FLOATS: dict[str, Callable[[Tensor], Tensors]] = {
+    "fp8_weights": _floats_of_small_ones,
     "w4a16": _floats,
     "awq": _awq_floats,
     "gptq": _floats,
