@@ -167,6 +167,34 @@ TEST_P(EmitKernelTest, ScatterAccumulatesAndChecks) {
             ANABRANCH_KERNEL_INDEX_OUT_OF_RANGE);
 }
 
+TEST_P(EmitKernelTest, TilesOfAScatterHaveRangesOfRows) {
+  std::string source = scatter;
+  for (size_t at; (at = source.find("x8xf32")) != std::string::npos;)
+    source.replace(at, 6, "x96xf32");
+  auto library = compile(source.c_str());
+  if (!library)
+    return;
+  constexpr int64_t rows = 200, columns = 96, count = 900;
+  std::vector<float> x(rows * columns, 1), updates(count * columns), y(x);
+  std::vector<int64_t> targets(count);
+  for (int64_t i = 0; i < count; ++i) {
+    targets[i] = i * 37 % rows * (i % 3) / 2;
+    for (int64_t column = 0; column < columns; ++column)
+      updates[i * columns + column] = float(i) / 3 + float(column);
+  }
+  std::vector<float> expected(x);
+  for (int64_t i = 0; i < count * columns; ++i)
+    expected[targets[i / columns] * columns + i % columns] += updates[i];
+  std::vector<void *> buffers = {x.data(), targets.data(), updates.data(),
+                                 y.data()};
+  ASSERT_GT(library->plan("sc", {rows, count, count, rows}).tiles, 1);
+  ASSERT_EQ(library->run("sc", buffers, {rows, count, count, rows}), 0);
+  EXPECT_EQ(y, expected);
+  targets[count - 1] = rows;
+  EXPECT_EQ(library->run("sc", buffers, {rows, count, count, rows}),
+            ANABRANCH_KERNEL_INDEX_OUT_OF_RANGE);
+}
+
 TEST_P(EmitKernelTest, InPlaceUpdateTouchesItsPartOnly) {
   auto library = compile(update);
   if (!library)

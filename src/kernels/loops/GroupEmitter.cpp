@@ -16,10 +16,11 @@ namespace anabranch {
 namespace kernels {
 
 GroupEmitter::GroupEmitter(const KernelModel &model, const NestGroup &group,
-                           Evaluator &evaluator, Value scratchPointer)
+                           Evaluator &evaluator, Value scratchPointer,
+                           std::optional<RangeLists> lists)
     : context(model, group, evaluator), lanes(context.lanes), group(group),
-      grid(makeGrid(context.function, group)),
-      storage(context, scratchPointer) {}
+      grid(makeGrid(context.function, group)), storage(context, scratchPointer),
+      lists(std::move(lists)) {}
 
 void GroupEmitter::emitTile(Value tile) {
   context.sharedIndex.assign(group.sharedCount, lanes.indexLanes(0));
@@ -135,7 +136,7 @@ void GroupEmitter::emitPosition(const TilePart &part, unsigned firstLevel) {
       continue;
     for (FusedNests &fused : fuseNests(context.model, group, nests)) {
       if (fused.members[0]->kind == LoopNest::Kind::Scatter)
-        ScatterEmitter(context, storage, *fused.members[0], part).emit();
+        ScatterEmitter(context, storage, *fused.members[0], part, lists).emit();
       else
         FusedEmitter(context, storage, fused).emit();
     }

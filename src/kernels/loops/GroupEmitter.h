@@ -6,6 +6,7 @@
 
 #include "kernels/control/VectorLoop.h"
 #include "kernels/loops/NestStorage.h"
+#include "kernels/loops/RangeLists.h"
 
 namespace anabranch {
 namespace kernels {
@@ -14,8 +15,10 @@ namespace kernels {
 /// them the nests, level by level.
 class GroupEmitter {
 public:
+  /// `lists` are those of a group whose tiles have ranges, else none.
   GroupEmitter(const KernelModel &model, const NestGroup &group,
-               Evaluator &evaluator, mlir::Value scratchPointer);
+               Evaluator &evaluator, mlir::Value scratchPointer,
+               std::optional<RangeLists> lists);
 
   /// `tile` is an index below the grid's `tiles`.
   void emitTile(mlir::Value tile);
@@ -26,6 +29,7 @@ private:
   const NestGroup &group;
   TileGrid grid;
   NestStorage storage;
+  std::optional<RangeLists> lists;
 
   void emitOuterLoops(const TilePart &part);
   void setOuterLoops(mlir::Value number);

@@ -40,24 +40,55 @@ static void forTile(const KernelModel &model, KernelFunction &function,
   }
 }
 
+namespace {
+/// The scratch memory of a worker: the lists of all groups, which last from the
+/// setup on, and memory for the group of a tile.
+struct ScratchMemory {
+  std::vector<std::optional<RangeLists>> lists; ///< by group
+  Value rest;                                   ///< !llvm.ptr
+
+  ScratchMemory(const KernelModel &model, KernelFunction &function,
+                Value scratch)
+      : rest(scratch) {
+    for (const NestGroup &group : model.groups) {
+      lists.emplace_back();
+      if (group.rangedLoop < 0)
+        continue;
+      lists.back().emplace(function, group, rest);
+      rest = addBytes(function.lanes, rest, RangeLists::bytes(function, group));
+    }
+  }
+};
+} // namespace
+
 static void emitGroups(const KernelModel &model, KernelShell::TileBody &body) {
+  ScratchMemory memory(model, body.function, body.scratch);
   forTile(model, body.function, body.tile,
           [&](const NestGroup &group, Value tile) {
-            GroupEmitter emitter(model, group, body.evaluator, body.scratch);
+            size_t number = &group - model.groups.data();
+            GroupEmitter emitter(model, group, body.evaluator, memory.rest,
+                                 memory.lists[number]);
             emitter.emitTile(tile);
           });
+}
+
+static void sortUpdates(const KernelModel &model, KernelShell::TileBody &body) {
+  ScratchMemory memory(model, body.function, body.scratch);
+  for (const std::optional<RangeLists> &lists : memory.lists)
+    if (lists)
+      lists->sort(body.evaluator);
 }
 
 static KernelShell::Grid gridOfGroups(const KernelModel &model,
                                       KernelFunction &function) {
   LaneBuilder &lanes = function.lanes;
-  KernelShell::Grid plan{lanes.index(0), lanes.index(0)};
+  Value tiles = lanes.index(0), lists = tiles, rest = tiles;
   for (const NestGroup &group : model.groups) {
-    plan.tiles = lanes.addIndex(plan.tiles, makeGrid(function, group).tiles);
-    plan.scratchBytes =
-        lanes.maxIndex(plan.scratchBytes, planScratch(function, group).bytes);
+    tiles = lanes.addIndex(tiles, makeGrid(function, group).tiles);
+    lists = lanes.addIndex(lists, RangeLists::bytes(function, group));
+    rest = lanes.maxIndex(rest, planScratch(function, group).bytes);
   }
-  return plan;
+  return {tiles, lanes.addIndex(lists, rest)};
 }
 
 /// The positions of a tile in each shared dimension of its group.
@@ -177,6 +208,14 @@ public:
   }
   void emitFootprint(KernelShell::FootprintBody &body) const override {
     footprintOfGroups(*model, body);
+  }
+  bool hasSetup() const override {
+    return llvm::any_of(model->groups, [](const NestGroup &group) {
+      return group.rangedLoop >= 0;
+    });
+  }
+  void emitSetup(KernelShell::TileBody &body) const override {
+    sortUpdates(*model, body);
   }
 
 private:

@@ -6,15 +6,20 @@
 #include "kernels/control/VectorLoop.h"
 #include "kernels/nests/ScatterDims.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
 namespace anabranch {
 namespace kernels {
 
+/// A row of so many vectors has no loop.
+static constexpr int64_t shortRow = 8;
+
 ScatterEmitter::ScatterEmitter(LoopContext &context, NestStorage &storage,
-                               LoopNest &nest, const TilePart &part)
-    : context(context), storage(storage), nest(nest), part(part),
+                               LoopNest &nest, const TilePart &part,
+                               const std::optional<RangeLists> &lists)
+    : context(context), storage(storage), nest(nest), part(part), lists(lists),
       scatter(cast<ir::ScatterOp>(nest.op)), evaluator(context.evaluator),
       lanes(context.lanes) {
   const NestGroup &group = context.group;
@@ -58,10 +63,23 @@ void ScatterEmitter::overLanes(bool inVectors,
 
 void ScatterEmitter::overDimension(Value size, bool inVectors,
                                    llvm::function_ref<void(Lanes)> body) {
+  Value zero = lanes.index(0);
   if (!inVectors)
-    return lanes.loop(lanes.index(0), size, 1,
+    return lanes.loop(zero, size, 1,
                       [&](Value iv) { body(Lanes::uniform(iv)); });
-  VectorLoop vectors{lanes.index(0), size, context.group.width};
+  int64_t width = context.group.width;
+  APInt known;
+  bool isExact = matchPattern(size, m_ConstantInt(&known)) &&
+                 known.getSExtValue() % width == 0;
+  if (isExact && known.getSExtValue() <= shortRow * width) {
+    // The vectors share what does not depend on the column.
+    LaneBuilder::MaskGuard guard(lanes, width, Value());
+    for (int64_t first = 0; first < known.getSExtValue(); first += width)
+      body(width == 1 ? Lanes::uniform(lanes.index(first))
+                      : Lanes::linear(lanes.index(first), 1, width));
+    return;
+  }
+  VectorLoop vectors{zero, size, width, isExact};
   vectors.emit(lanes, {}, [&](Lanes index, ValueRange) {
     body(index);
     return Values();
@@ -106,6 +124,8 @@ void ScatterEmitter::copyInit(const Target &target) {
 /// Whether the scatter has a loop of its own over this dimension of the
 /// updates.
 bool ScatterEmitter::loopsOver(unsigned dim) const {
+  if (lists && lists->isNumbered(dim))
+    return false;
   return !sharedAs[dim] || sharedAs[dim] == inside;
 }
 
@@ -133,38 +153,44 @@ std::optional<ScatterEmitter::Row> ScatterEmitter::findRow() const {
 
 void ScatterEmitter::scatterInto(const Target &target) {
   copyInit(target);
-  SmallVector<Value> shape = context.function.shape(scatter.getUpdates());
-  std::optional<Row> row = findRow();
   Point shared = context.pointOf(nest), point;
   for (std::optional<unsigned> loop : sharedAs)
     point.push_back(loop ? shared[*loop] : lanes.indexLanes(0));
-  std::function<void(size_t)> walk = [&](size_t depth) {
-    if (depth == shape.size()) {
-      Point position = positionOf(point);
-      return ifInRange(position, [&] { update(target, point, position); });
-    }
-    if (!loopsOver(depth))
-      return walk(depth + 1);
-    auto loop = [&](bool inVectors, llvm::function_ref<void(Lanes)> body) {
-      if (sharedAs[depth])
-        overLanes(inVectors, body);
-      else
-        overDimension(shape[depth], inVectors, body);
-    };
-    if (!row || row->dim != depth)
-      return loop(/*inVectors=*/false, [&](Lanes index) {
-        point[depth] = index;
-        walk(depth + 1);
-      });
-    Point position = positionOf(point);
-    ifInRange(position, [&] {
-      loop(/*inVectors=*/true, [&](Lanes index) {
-        point[depth] = position[row->target] = index;
-        update(target, point, position);
-      });
-    });
+  if (lists)
+    lists->forEach(part, point, [&] { updateFrom(target, point, 0); });
+  else
+    updateFrom(target, point, 0);
+}
+
+/// Emits the loops over the updates' dimensions from `depth` on.
+void ScatterEmitter::updateFrom(const Target &target, Point &point,
+                                size_t depth) {
+  if (depth == point.size()) {
+    Point position = positionOf(evaluator, scatter, point);
+    return ifInRange(position, [&] { update(target, point, position); });
+  }
+  if (!loopsOver(depth))
+    return updateFrom(target, point, depth + 1);
+  auto loop = [&](bool inVectors, llvm::function_ref<void(Lanes)> body) {
+    if (sharedAs[depth])
+      overLanes(inVectors, body);
+    else
+      overDimension(context.function.dim(scatter.getUpdates(), depth),
+                    inVectors, body);
   };
-  walk(0);
+  std::optional<Row> row = findRow();
+  if (!row || row->dim != depth)
+    return loop(/*inVectors=*/false, [&](Lanes index) {
+      point[depth] = index;
+      updateFrom(target, point, depth + 1);
+    });
+  Point position = positionOf(evaluator, scatter, point);
+  ifInRange(position, [&] {
+    loop(/*inVectors=*/true, [&](Lanes index) {
+      point[depth] = position[row->target] = index;
+      update(target, point, position);
+    });
+  });
 }
 
 /// Emits the body for the updates of this tile.
@@ -178,18 +204,6 @@ void ScatterEmitter::ifInRange(ArrayRef<Lanes> position,
   Value before =
       lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, at, part.lastOuter);
   lanes.ifThen(lanes.make<arith::AndIOp>(after, before), body);
-}
-
-/// Where the update is written. Checks the indices.
-Point ScatterEmitter::positionOf(ArrayRef<Lanes> point) {
-  SmallVector<Lanes> arguments(point);
-  Block &body = scatter.getBody().front();
-  // The position depends on neither the current element nor the update.
-  for (BlockArgument value : body.getArguments().take_back(2))
-    arguments.push_back(evaluator.zero(value.getType()));
-  Point position = evaluator.evaluateRegion(body, arguments);
-  position.pop_back();
-  return position;
 }
 
 void ScatterEmitter::update(const Target &target, ArrayRef<Lanes> point,

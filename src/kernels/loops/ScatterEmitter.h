@@ -6,6 +6,7 @@
 
 #include "ir/Anabranch.h"
 #include "kernels/loops/NestStorage.h"
+#include "kernels/loops/RangeLists.h"
 #include "kernels/nests/TileGrid.h"
 
 namespace anabranch {
@@ -16,8 +17,9 @@ namespace kernels {
 class ScatterEmitter {
 public:
   /// If the group's lanes run inside the scatter, `part` has their range.
+  /// `lists` are those of a group whose tiles have ranges, else none.
   ScatterEmitter(LoopContext &context, NestStorage &storage, LoopNest &nest,
-                 const TilePart &part);
+                 const TilePart &part, const std::optional<RangeLists> &lists);
 
   /// Emits the scatter, and binds its result for its readers.
   void emit();
@@ -39,6 +41,7 @@ private:
   NestStorage &storage;
   LoopNest &nest;
   const TilePart &part;
+  const std::optional<RangeLists> &lists;
   ir::ScatterOp scatter;
   Evaluator &evaluator;
   LaneBuilder &lanes;
@@ -58,9 +61,9 @@ private:
   bool loopsOver(unsigned dim) const;
   std::optional<Row> findRow() const;
   void scatterInto(const Target &target);
+  void updateFrom(const Target &target, Point &point, size_t depth);
   void ifInRange(llvm::ArrayRef<Lanes> position,
                  llvm::function_ref<void()> body);
-  Point positionOf(llvm::ArrayRef<Lanes> point);
   void update(const Target &target, llvm::ArrayRef<Lanes> point,
               llvm::ArrayRef<Lanes> position);
 };

@@ -7,6 +7,7 @@
 #include "kernels/nests/ScatterTiles.h"
 #include "machine/limits/MachineRates.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 
@@ -23,10 +24,10 @@ static constexpr int64_t byteCost = 8;
 /// position needs their other elements.
 static constexpr int64_t stridedLanes =
     machine::UsualCore::l1Bytes / machine::lineBytes / 4;
-/// A tile of a scatter looks at the updates of all tiles, which costs so much
-/// for each. It may cost an eighth of the tile.
-static constexpr int64_t lookCost = 256;
-static constexpr int64_t mostRanges = 8;
+/// Each worker sorts the updates of a scatter by the tiles that they belong to,
+/// which costs so much for each. It pays if rows cost several times that.
+static constexpr int64_t sortCost = 512;
+static constexpr int64_t mostRanges = 32;
 /// Bytes of each row in a tile that goes through rows: enough lines for the
 /// prefetcher.
 static constexpr int64_t rowBytes = 8 * machine::lineBytes;
@@ -110,6 +111,14 @@ Value sizeOf(KernelFunction &function, const NestGroup &group,
   return size;
 }
 
+/// The least number whose power of two is not below `size`, which is positive.
+static Value ceilLog(LaneBuilder &lanes, Value size) {
+  Value before = lanes.toI64(lanes.subIndex(size, lanes.index(1)));
+  Value zeros = lanes.make<math::CountLeadingZerosOp>(before);
+  Value log = lanes.make<arith::SubIOp>(lanes.i64(64), zeros);
+  return lanes.make<arith::IndexCastOp>(lanes.builder.getIndexType(), log);
+}
+
 /// Cuts the loop of which tiles have ranges. There is at least one tile, which
 /// checks the indices.
 static TileGrid makeRanges(KernelFunction &function, const NestGroup &group) {
@@ -120,13 +129,17 @@ static TileGrid makeRanges(KernelFunction &function, const NestGroup &group) {
   Value one = lanes.index(1);
   grid.outerSize = function.dim(size.tensor, size.dimension);
   grid.laneTiles = one;
+  Value cost = costPerPosition(function, group);
   Value looks = updatesPerPosition(function, nest, /*countRows=*/true);
-  Value cost = lanes.maxIndex(lanes.mulIndex(looks, lanes.index(8 * lookCost)),
-                              lanes.index(tileCost));
-  Value ranges = lanes.divIndex(costPerPosition(function, group), cost);
+  Value sorting = lanes.mulIndex(looks, lanes.index(4 * sortCost));
+  Value pays =
+      lanes.make<arith::CmpIOp>(arith::CmpIPredicate::uge, cost, sorting);
+  Value ranges = lanes.divIndex(cost, lanes.index(tileCost));
   ranges = lanes.minIndex(lanes.maxIndex(ranges, one), lanes.index(mostRanges));
-  grid.outerPerTile =
-      lanes.maxIndex(lanes.ceilDivIndex(grid.outerSize, ranges), one);
+  ranges = lanes.make<arith::SelectOp>(pays, ranges, one);
+  Value least = lanes.maxIndex(lanes.ceilDivIndex(grid.outerSize, ranges), one);
+  grid.outerPerTileLog = ceilLog(lanes, least);
+  grid.outerPerTile = lanes.make<arith::ShLIOp>(one, grid.outerPerTileLog);
   grid.tiles = lanes.maxIndex(
       lanes.ceilDivIndex(grid.outerSize, grid.outerPerTile), one);
   return grid;

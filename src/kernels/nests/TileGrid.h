@@ -19,6 +19,8 @@ struct TileGrid {
   mlir::Value outerSize;    ///< the product of all loops but the lanes'
   mlir::Value laneSize;     ///< the lanes' loop; null if there is none
   mlir::Value outerPerTile; ///< of the outer loops
+  /// If tiles have ranges, `outerPerTile` is two to this power.
+  mlir::Value outerPerTileLog;
   mlir::Value lanesPerTile;
   mlir::Value laneTiles; ///< next to each other along the lanes
   mlir::Value tiles;     ///< in all
