@@ -8,6 +8,8 @@ import pytest
 import torch
 from checking import compiled
 
+import anabranch
+
 ROWS, EDGES = 700, 5000
 
 
@@ -121,3 +123,23 @@ def test_positions_outside(wrong, at):
     with pytest.raises(IndexError):
         run(x, bad, y)
     torch.testing.assert_close(run(x, i, y), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_in_a_super_kernel(threads):
+    """Tiles of one launch find their updates beside tiles of others."""
+
+    def function(x, edges):
+        with anabranch.super_kernel("graph"):
+            taken = (x * 2).index_select(0, edges[0])
+            sums = torch.zeros_like(x).index_add(0, edges[1], taken)
+            return sums.relu().softmax(1).index_add(0, edges[0], taken)
+
+    x, edges = values(ROWS, 64), rows(2, EDGES)
+    expected = function(x.double(), edges)
+    torch.set_num_threads(threads)
+    run = compiled(function, fullgraph=True)
+    for _ in range(20):
+        torch.testing.assert_close(
+            run(x, edges).double(), expected, rtol=1e-5, atol=1e-5
+        )
