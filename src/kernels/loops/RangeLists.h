@@ -13,6 +13,7 @@
 #ifndef ANABRANCH_KERNELS_LOOPS_RANGELISTS_H
 #define ANABRANCH_KERNELS_LOOPS_RANGELISTS_H
 
+#include "ir/Anabranch.h"
 #include "kernels/emit/Evaluator.h"
 #include "kernels/nests/TileGrid.h"
 
