@@ -323,6 +323,7 @@ def _trace(
     **how: Any,
 ) -> Callable[..., Any]:
     forward = keys.compiler(forward)
+    inlining.keep_pure_traces()
     with interpolation.in_traces(), storage_offsets.kept(module, example_inputs):
         return aot_module_simplified(
             module,

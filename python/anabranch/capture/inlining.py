@@ -22,6 +22,7 @@ from typing import Any
 import torch
 import torch.fx
 from torch._guards import TracingContext, detect_fake_mode
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
@@ -84,6 +85,27 @@ def forget_traces() -> None:
     context = TracingContext.try_get()
     if context is not None:
         context.hop_dispatch_set_cache = type(context.hop_dispatch_set_cache)()
+
+
+def keep_pure_traces() -> None:
+    """Has PyTorch keep no trace of a region that writes in place. To see what a branch
+    writes, PyTorch traces it without functionalization, and would later take the regions
+    of this trace for those with functionalization."""
+    context = TracingContext.try_get()
+    if context is None:
+        return
+    cache: Any = context.hop_dispatch_set_cache.get_cache(INVOKE)
+    keep = type(cache).add_proxy_dispatch_entry
+
+    def keep_pure(identifier: str, trace: GraphModule) -> None:
+        if not any(map(_writes_in_place, trace.graph.nodes)):
+            keep(cache, identifier, trace)
+
+    cache.add_proxy_dispatch_entry = keep_pure
+
+
+def _writes_in_place(node: Node) -> bool:
+    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
 
 
 def _subgraph_node(call: Node) -> Node:

@@ -8,8 +8,9 @@ import os
 import pytest
 import random_regions
 
-# None of these is refused by PyTorch. The package of 5 runs in C++, too.
-SEEDS = (5,)
+# None of these is refused by PyTorch. The package of 5 runs in C++, too. The others have
+# regions that write, within branches.
+SEEDS = (5, 3600016, 9000000, 9000075)
 COUNT = int(os.environ.get("ANABRANCH_REGIONS", "0"))
 
 
