@@ -74,7 +74,7 @@ class GraphReader:
         self.aliases = Aliases()
         self.regions = calls.Regions(standalone) if within is None else within
         self.is_region = is_region
-        self.inputs = Inputs(f"{name}_" if self.is_region else "")
+        self.inputs = Inputs(f"{name}_" if self.is_region else "", standalone)
         self.arguments = Arguments()
         self.writing_calls = WritingCalls(self.inputs, self.arguments, self.nodes)
         self.outputs = Outputs(

@@ -30,10 +30,12 @@ LEAST_ELEMENTS = 256  # smaller tensors are not worth the check
 class Inputs:
     """Reads placeholders and constants of one graph, in their order."""
 
-    def __init__(self, region: str = "") -> None:
+    def __init__(self, region: str = "", standalone: bool = False) -> None:
         """`region` names the region whose inputs these are. A region gets contiguous
-        tensors."""
+        tensors. A standalone program is called without PyTorch, which writes copies
+        back."""
         self.region = region
+        self.standalone = standalone
         self.entries: list[dict[str, Any]] = []
         self.constants: dict[str, torch.Tensor] = {}
         self.owners: dict[str, weakref.ref[torch.Tensor]] = {}
@@ -98,9 +100,10 @@ class Inputs:
 
     def mutable(self, name: str) -> dict[str, Any]:
         """The entry of an input that the graph writes to. Unsupported: the input is
-        passed as a copy, so the caller's tensor would not change."""
+        passed as a copy, and nobody copies it back."""
         entry = next(item for item in self.entries if item["name"] == name)
-        if "constant" in entry or self._is_copied(self.entries.index(entry)):
+        is_lost = self.standalone and self._is_copied(self.entries.index(entry))
+        if "constant" in entry or is_lost:
             raise Unsupported(f"a write to {entry['label']}, which is passed as a copy")
         return entry
 

@@ -118,13 +118,15 @@ bool python::mayRun() {
   return !onlyCompiles;
 }
 
-/// Contiguous copies that must live as long as the call.
+/// Contiguous copies of arguments, which live as long as the call.
 struct anabranch::python::CallScratch {
-  std::vector<PyObject *> owned;
-  ~CallScratch() {
-    for (PyObject *object : owned)
-      Py_DECREF(object);
-  }
+  struct Copy {
+    size_t input;
+    PyObject *object; ///< borrowed: the argument
+    TensorView tensor;
+    Ref copy;
+  };
+  std::vector<Copy> copies;
 };
 
 Program::Program(std::shared_ptr<const Executable> executable, Calling calling)
@@ -196,14 +198,6 @@ bool Program::readTensor(PyObject *object, size_t input, InputValue &value,
   dlpack::Tensor tensor;
   if (!torch.view(object, tensor))
     return viewError(input, object);
-  if (plans[input].copied && !isContiguous(tensor)) {
-    PyObject *copy = PyObject_CallMethod(object, "contiguous", nullptr);
-    if (!copy)
-      return false;
-    scratch.owned.push_back(copy);
-    if (!torch.view(copy, tensor))
-      return false;
-  }
   if (tensor.device.type != dlpack::cpuDevice)
     return viewError(input, object);
   std::optional<DType> dtype = fromDLPack(tensor.dtype);
@@ -211,6 +205,50 @@ bool Program::readTensor(PyObject *object, size_t input, InputValue &value,
     return typeError(input, "a tensor of a known dtype", object);
   value.kind = InputValue::Kind::Tensor;
   value.tensor = viewOf(tensor, *dtype);
+  if (!plans[input].copied || isContiguous(tensor))
+    return true;
+  Ref copy(PyObject_CallMethod(object, "contiguous", nullptr));
+  if (!copy || !torch.view(copy.get(), tensor))
+    return false;
+  scratch.copies.push_back({input, object, value.tensor, std::move(copy)});
+  value.tensor = viewOf(tensor, *dtype);
+  return true;
+}
+
+/// The runtime sees copies only, so it cannot tell that an argument which the
+/// program writes shares memory with another one.
+bool Program::checkCopies(const InputValue *inputs,
+                          const CallScratch &scratch) const {
+  std::vector<size_t> writtenCopies;
+  for (const CallScratch::Copy &copy : scratch.copies)
+    if (executable->inputs()[copy.input].mutated)
+      writtenCopies.push_back(copy.input);
+  if (writtenCopies.empty())
+    return true;
+  std::vector<TensorView> tensors;
+  for (size_t i = 0; i < plans.size(); ++i)
+    tensors.push_back(plans[i].scalar ? TensorView() : inputs[i].tensor);
+  for (const CallScratch::Copy &copy : scratch.copies)
+    tensors[copy.input] = copy.tensor;
+  if (!shareMemory(tensors, writtenCopies))
+    return true;
+  PyErr_SetString(sharedMemoryError(),
+                  "an argument that the program writes shares memory with "
+                  "another argument; pass a copy of one");
+  return false;
+}
+
+/// Copies what the program wrote into copies to the arguments.
+bool Program::writeBack(const CallScratch &scratch) const {
+  for (const CallScratch::Copy &copy : scratch.copies) {
+    if (!executable->inputs()[copy.input].mutated)
+      continue;
+    // A tensor that wants a gradient takes no update otherwise.
+    Ref plain(PyObject_CallMethod(copy.object, "detach", nullptr));
+    if (!plain ||
+        !Ref(PyObject_CallMethod(plain.get(), "copy_", "O", copy.copy.get())))
+      return false;
+  }
   return true;
 }
 
@@ -318,6 +356,9 @@ PyObject *Program::call(PyObject *arguments) {
       inputs[i].version = versions.of(i, item, inputs[i].tensor);
   }
 
+  if (!scratch.copies.empty() && !checkCopies(inputs.data(), scratch))
+    return nullptr;
+
   SmallArray<OutputValue, usualCount> outputs(outputCount);
   for (size_t i = 0; i < outputCount; ++i)
     new (&outputs[i]) OutputValue();
@@ -339,6 +380,10 @@ PyObject *Program::call(PyObject *arguments) {
     return nullptr;
   }
 
+  if (!scratch.copies.empty() && !writeBack(scratch)) {
+    allocator.drop();
+    return nullptr;
+  }
   for (size_t input : written)
     TensorStates::get().wrote(itemOf(input));
 

@@ -105,6 +105,9 @@ private:
   bool readScalar(PyObject *object, size_t input, InputValue &value) const;
   bool readTensor(PyObject *object, size_t input, InputValue &value,
                   struct CallScratch &scratch) const;
+  bool checkCopies(const InputValue *inputs,
+                   const struct CallScratch &scratch) const;
+  bool writeBack(const struct CallScratch &scratch) const;
   /// Sets the error of a tensor that has no plain memory on the CPU.
   bool viewError(size_t input, PyObject *tensor) const;
   /// Brings the weights up to date with the user's tensors. False with a Python

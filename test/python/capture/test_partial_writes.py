@@ -127,3 +127,48 @@ def test_writes_are_in_place(write, dynamic):
     assert report is not None and report["fallbacks"] == []
     if not dynamic:
         assert report["arena_bytes"] < kv.nbytes / 8
+
+
+def adds(x, y):
+    x.add_(y)
+    return (x * 2).sum(0)
+
+
+def writes_a_column(x, y):
+    x[:, 2] = y[:, 0]
+    return x.sum(-1)
+
+
+@pytest.mark.parametrize("function", [adds, writes_a_column])
+def test_writes_to_arguments_whose_strides_vary(function):
+    """Transposed arguments with symbolic sizes: a program gets a contiguous copy, and
+    the call copies it back."""
+    run = compiled(function, fullgraph=True, dynamic=True)
+    for rows in (5, 7, 9):
+        arguments = torch.randn(rows, rows + 3).t(), torch.randn(rows + 3, rows)
+        expected, given = clone(arguments), clone(arguments)
+        version = given[0]._version
+        assert_equal(run(*given), function(*expected))
+        assert_equal(given, expected)
+        assert given[0]._version > version
+    assert anabranch.counters.eager_graphs == 0
+
+
+def test_arguments_whose_strides_vary_and_that_share_memory():
+    run = compiled(adds, dynamic=True)
+    for rows in (5, 7):
+        base = torch.randn(rows, rows + 3)
+        expected = clone(base)
+        got = run(base.t(), base.t()[:, :])
+        assert_equal(got, adds(expected.t(), expected.t()[:, :]))
+        assert_equal(base, expected)
+
+
+def test_a_parameter_whose_strides_vary():
+    run = compiled(adds, fullgraph=True, dynamic=True)
+    with torch.no_grad():
+        for rows in (5, 7):
+            weight = torch.nn.Parameter(torch.randn(rows, rows + 3).t())
+            expected, y = clone(weight), torch.randn(rows + 3, rows)
+            assert_equal(run(weight, y), adds(expected, y))
+            assert_equal(weight, expected)
