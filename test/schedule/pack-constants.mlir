@@ -134,9 +134,9 @@ func.func @broadcast(%x: tensor<4x32xf32>, %w: tensor<32xf32> {anabranch.constan
 // CHECK-LABEL: func.func @bf16
 // CHECK: tensor.empty() : tensor<{{[0-9]+}}x5x{{[0-9]+}}x2xbf16>
 // PAIRS-LABEL: func.func @bf16
-// PAIRS: tensor.empty() : tensor<1x5x64x2xbf16>
-// PAIRS: tensor.collapse_shape {{.*}} : tensor<1x64x5x2xbf16> into tensor<64x10xbf16>
-// PAIRS: tensor.extract_slice {{.*}} : tensor<64x10xbf16> to tensor<20x9xbf16>
+// PAIRS: tensor.empty() : tensor<1x5x48x2xbf16>
+// PAIRS: tensor.collapse_shape {{.*}} : tensor<1x48x5x2xbf16> into tensor<48x10xbf16>
+// PAIRS: tensor.extract_slice {{.*}} : tensor<48x10xbf16> to tensor<20x9xbf16>
 func.func @bf16(%x: tensor<4x9xbf16>, %w: tensor<9x20xbf16> {anabranch.constant = "w"}) -> tensor<4x20xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<4x20xf32>
