@@ -47,6 +47,22 @@ func.func @part_of_a_part(%x: tensor<2xf32>, %c: tensor<3x4x8xf32>) -> tensor<3x
   return %r : tensor<3x4x8xf32>
 }
 
+// The rows of a part are updated as one list: the whole has that shape, too.
+// CHECK-LABEL: func @reshaped
+//  CHECK-SAME:   %[[X:.*]]: tensor<4xf32>, %[[C:.*]]: tensor<2x3x4xf32>
+//       CHECK:   %[[FLAT:.*]] = tensor.collapse_shape %[[C]] {{.*}} : tensor<2x3x4xf32> into tensor<2x12xf32>
+//       CHECK:   %[[U:.*]] = tensor.insert_slice %[[X]] into %[[FLAT]][1, 5] [1, 4] [1, 1]
+//       CHECK:   %[[R:.*]] = tensor.expand_shape %[[U]] {{.*}} : tensor<2x12xf32> into tensor<2x3x4xf32>
+//       CHECK:   return %[[R]]
+func.func @reshaped(%x: tensor<4xf32>, %c: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+  %p = tensor.extract_slice %c[1, 0, 0] [1, 3, 4] [1, 1, 1] : tensor<2x3x4xf32> to tensor<3x4xf32>
+  %f = tensor.collapse_shape %p [[0, 1]] : tensor<3x4xf32> into tensor<12xf32>
+  %u = tensor.insert_slice %x into %f[5] [4] [1] : tensor<4xf32> into tensor<12xf32>
+  %e = tensor.expand_shape %u [[0, 1]] output_shape [3, 4] : tensor<12xf32> into tensor<3x4xf32>
+  %r = tensor.insert_slice %e into %c[1, 0, 0] [1, 3, 4] [1, 1, 1] : tensor<3x4xf32> into tensor<2x3x4xf32>
+  return %r : tensor<2x3x4xf32>
+}
+
 // The part goes back to another place, or others read it.
 // CHECK-LABEL: func @kept
 // CHECK-COUNT-4: tensor.insert_slice

@@ -5,7 +5,8 @@
 //   %u = insert_slice %x into %p[2] [4]         %r = insert_slice %x into
 //   %r = insert_slice %u into %c[1, 0] [1, 8] ->                %c[1, 2] [1, 4]
 //
-// The same holds for a scatter into %p. So what writes into a view of a view,
+// The same holds for a scatter into %p, and for an update of %p under another
+// shape, as a list of rows. So what writes into a view of a view,
 // such as the cache of one layer, may be written in place, and copies nothing
 // that it leaves as it is.
 
@@ -26,24 +27,13 @@ namespace anabranch {
 namespace importer {
 namespace {
 
-/// The sizes of a shape that are not one.
-SmallVector<int64_t> longSizes(Value tensor) {
-  SmallVector<int64_t> sizes;
-  for (int64_t size : cast<RankedTensorType>(tensor.getType()).getShape())
-    if (size != 1)
-      sizes.push_back(size);
-  return sizes;
+bool isReshape(Operation *op) {
+  return isa_and_nonnull<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op);
 }
 
-/// The tensor before reshapes that add and drop sizes of one.
-Value beforeUnitSizes(Value value) {
-  while (isa_and_nonnull<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(
-      value.getDefiningOp())) {
-    Value source = value.getDefiningOp()->getOperand(0);
-    if (longSizes(source) != longSizes(value))
-      break;
-    value = source;
-  }
+Value beforeReshapes(Value value) {
+  while (isReshape(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
   return value;
 }
 
@@ -57,11 +47,13 @@ Value updatedBy(Operation *op) {
              : Value();
 }
 
-/// A part of a tensor that `outer` writes back after updates of it.
+/// A part of a tensor that `outer` writes back after updates of it, maybe under
+/// another shape.
 class UpdatedPart {
 public:
   explicit UpdatedPart(tensor::InsertSliceOp outer)
-      : outer(outer), keeper(outer), builder(outer, &keeper) {
+      : outer(outer), keeper(outer), builder(outer, &keeper),
+        offsets(outer.getMixedOffsets()), strides(outer.getMixedStrides()) {
     llvm::SmallBitVector dropped = outer.getDroppedDims();
     for (int64_t dim = 0; dim < outer.getDestType().getRank(); ++dim)
       if (!dropped.test(dim))
@@ -70,22 +62,27 @@ public:
 
   /// Makes the updates those of the whole tensor.
   void compose() {
+    Value value = updatedValue();
+    if (value != outer.getSource() && !takeShape(value))
+      return;
+    Type type = value.getType();
     SmallVector<Operation *> updates;
-    Value value = outer.getSource();
-    for (; !isPart(value); value = updatedBy(updates.back())) {
+    for (; !isPart(value, type); value = updatedBy(updates.back())) {
       Operation *op = value.getDefiningOp();
       if (!updatedBy(op) || !value.hasOneUse() ||
           ir::scopeOf(op) != ir::scopeOf(outer))
         return;
       updates.push_back(op);
     }
-    Value whole = outer.getDest();
+    Value whole = reshaped(outer.getDest(), shape);
     for (Operation *op : llvm::reverse(updates))
       whole = isa<ir::ScatterOp>(op)
                   ? scatterInto(whole, cast<ir::ScatterOp>(op))
                   : insertInto(whole, cast<tensor::InsertSliceOp>(op));
-    outer.replaceAllUsesWith(whole);
+    Value source = outer.getSource();
+    outer.replaceAllUsesWith(reshaped(whole, outer.getDestType().getShape()));
     outer.erase();
+    eraseUnused(source);
     for (Operation *op : updates)
       op->erase();
     eraseUnused(value);
@@ -94,20 +91,62 @@ public:
 private:
   static void eraseUnused(Value view) {
     Operation *op = view.getDefiningOp();
-    while (isa_and_nonnull<tensor::ExtractSliceOp, tensor::CollapseShapeOp,
-                           tensor::ExpandShapeOp>(op) &&
-           op->use_empty()) {
+    while (op && op->use_empty() &&
+           (isReshape(op) || isa<tensor::ExtractSliceOp>(op))) {
       Operation *source = op->getOperand(0).getDefiningOp();
       op->erase();
       op = source;
     }
   }
 
+  /// The value that is written back, in the shape in which it was updated.
+  Value updatedValue() {
+    Value value = outer.getSource();
+    while (isReshape(value.getDefiningOp()) && value.hasOneUse())
+      value = value.getDefiningOp()->getOperand(0);
+    return updatedBy(value.getDefiningOp()) ? value : outer.getSource();
+  }
+
+  /// Gives the part the shape of `value`. False unless the part is whole in all
+  /// dimensions behind some that it drops, so that the whole tensor has such a
+  /// shape, too.
+  bool takeShape(Value value) {
+    RankedTensorType whole = outer.getDestType();
+    auto part = cast<RankedTensorType>(value.getType());
+    int64_t leading = whole.getRank() - static_cast<int64_t>(dims.size());
+    if (!whole.hasStaticShape() || !part.hasStaticShape())
+      return false;
+    for (int64_t dim = leading; dim < whole.getRank(); ++dim)
+      if (dims[dim - leading] != dim || !isConstantIntValue(offsets[dim], 0) ||
+          outer.getStaticSizes()[dim] != whole.getDimSize(dim))
+        return false;
+    shape.assign(whole.getShape().begin(), whole.getShape().begin() + leading);
+    shape.append(part.getShape().begin(), part.getShape().end());
+    offsets.resize(leading);
+    offsets.resize(shape.size(), builder.getIndexAttr(0));
+    strides.resize(leading);
+    strides.resize(shape.size(), builder.getIndexAttr(1));
+    dims.clear();
+    for (int64_t dim = leading; dim < static_cast<int64_t>(shape.size()); ++dim)
+      dims.push_back(dim);
+    return true;
+  }
+
+  /// The tensor in this shape; as it is if the shape is empty.
+  Value reshaped(Value tensor, ArrayRef<int64_t> wanted) {
+    if (shape.empty() || wanted.empty())
+      return tensor;
+    SmallVector<OpFoldResult> sizes;
+    for (int64_t size : wanted)
+      sizes.push_back(builder.getIndexAttr(size));
+    return reshape(builder, outer.getLoc(), tensor, sizes);
+  }
+
   /// Whether the value is what lies where `outer` writes, before it does.
-  bool isPart(Value value) {
-    auto part = beforeUnitSizes(value).getDefiningOp<tensor::ExtractSliceOp>();
+  bool isPart(Value value, Type type) {
+    auto part = beforeReshapes(value).getDefiningOp<tensor::ExtractSliceOp>();
     return part && part.getSource() == outer.getDest() &&
-           value.getType() == outer.getSourceType() &&
+           value.getType() == type &&
            part.isSameAs(outer, [](OpFoldResult a, OpFoldResult b) {
              return isEqualConstantIntOrValue(a, b);
            });
@@ -115,24 +154,22 @@ private:
 
   /// Where position `at` of the part's dimension `dim` lies in the whole.
   OpFoldResult placeOf(unsigned dim, OpFoldResult at) {
-    int64_t whole = dims[dim];
     Location loc = outer.getLoc();
-    return addSizes(builder, loc, outer.getMixedOffsets()[whole],
-                    mulSizes(builder, loc, at, outer.getMixedStrides()[whole]));
+    return addSizes(builder, loc, offsets[dims[dim]],
+                    mulSizes(builder, loc, at, strides[dims[dim]]));
   }
 
   Value insertInto(Value whole, tensor::InsertSliceOp op) {
-    SmallVector<OpFoldResult> offsets = outer.getMixedOffsets();
-    SmallVector<OpFoldResult> strides = outer.getMixedStrides();
+    SmallVector<OpFoldResult> starts(offsets), steps(strides);
     SmallVector<OpFoldResult> sizes(offsets.size(), builder.getIndexAttr(1));
     for (auto [dim, to] : llvm::enumerate(dims)) {
-      offsets[to] = placeOf(dim, op.getMixedOffsets()[dim]);
+      starts[to] = placeOf(dim, op.getMixedOffsets()[dim]);
       sizes[to] = op.getMixedSizes()[dim];
-      strides[to] = mulSizes(builder, outer.getLoc(), strides[to],
-                             op.getMixedStrides()[dim]);
+      steps[to] = mulSizes(builder, outer.getLoc(), strides[to],
+                           op.getMixedStrides()[dim]);
     }
-    return builder.create<tensor::InsertSliceOp>(
-        op.getLoc(), op.getSource(), whole, offsets, sizes, strides);
+    return builder.create<tensor::InsertSliceOp>(op.getLoc(), op.getSource(),
+                                                 whole, starts, sizes, steps);
   }
 
   Value scatterInto(Value whole, ir::ScatterOp op) {
@@ -147,7 +184,7 @@ private:
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(yield);
     SmallVector<Value> yielded;
-    for (OpFoldResult offset : outer.getMixedOffsets())
+    for (OpFoldResult offset : offsets)
       yielded.push_back(asIndex(builder, op.getLoc(), offset));
     for (auto [dim, to] : llvm::enumerate(dims))
       yielded[to] =
@@ -160,7 +197,10 @@ private:
   tensor::InsertSliceOp outer;
   ir::ScopeKeeper keeper;
   OpBuilder builder;
-  SmallVector<int64_t> dims; ///< of the whole, for each dimension of the part
+  /// Of the part, in the whole tensor under the shape of the updates.
+  SmallVector<OpFoldResult> offsets, strides;
+  SmallVector<int64_t> dims;  ///< of the whole, for each dimension of the part
+  SmallVector<int64_t> shape; ///< of the whole; empty: as it is
 };
 
 LogicalResult composeUpdates(func::FuncOp main) {

@@ -64,9 +64,10 @@ void CommandBuilder::writeResult(OpResult result) {
   layout.inPlace.push_back(placeResult(result));
   const Place *place = placement.find(result);
   layout.resultStrides.push_back(place ? place->strides : DenseI64ArrayAttr());
-  writes.push_back(place && place->kind == Place::Input
-                       ? buffers.ofInput(place->index)
-                       : buffers.of(result));
+  bool isInput = place && place->kind == Place::Input &&
+                 main.getArgument(place->index).getType() == result.getType();
+  writes.push_back(isInput ? buffers.ofInput(place->index)
+                           : buffers.of(result));
   addDims(result);
 }
 

@@ -136,14 +136,14 @@ void Placement::placeMutation(unsigned number, Value value,
     ir::explainRefusal(value.getLoc(), "written in place", reason);
     copied.push_back(number);
   };
-  if (ir::memoryNumber(value) < 0)
-    first = value; // the view of a kernel's result is no kernel's result
+  DenseI64ArrayAttr strides = stridesOfArgument(main, argumentNumber);
+  if (ir::memoryNumber(value) < 0) // no operator has written it in place
+    first = strides ? value : lookThroughReshapes(value);
   ir::DispatchOp dispatch = runDispatchOf(first);
   if (!dispatch)
     return refuse("no kernel makes the new value");
   if (places.count(first))
     return refuse("another result is the same value");
-  DenseI64ArrayAttr strides = stridesOfArgument(main, argumentNumber);
   if (strides && !isLoops(dispatch))
     return refuse("this kind of kernel writes contiguous tensors only");
   if (strides && (first != value || !value.hasOneUse()))
@@ -211,7 +211,8 @@ FailureOr<int64_t> Placement::overwrittenInput(OpResult result,
         (isStrided && bytes != argument))
       continue;
     ++uses;
-    inPlace = input == bytes ? static_cast<int64_t>(i) : -1;
+    inPlace =
+        input.getType() == result.getType() ? static_cast<int64_t>(i) : -1;
   }
   if (uses > 1 || (uses == 1 && inPlace < 0)) {
     reason = "the kernel reads the old value in several ways";

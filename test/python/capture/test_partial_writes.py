@@ -21,6 +21,8 @@ VIEWS = (
     "{x}.narrow(0, {i}, 1)",
     "{x}.unsqueeze(1)",
     "{x}.transpose(0, -1)",
+    "{x}.view(-1, {x}.shape[-1])",
+    "{x}.flatten(0, 1)",
 )
 WRITES = (
     "{x}.copy_(row)",
@@ -45,8 +47,11 @@ def text_of(seed: int) -> str:
             drops = text in VIEWS[:2] or text == VIEWS[5]
             if drops and rank == 1:
                 continue
-            rank += text == VIEWS[7]
-            rank -= drops
+            rank += (text == VIEWS[7]) - drops
+            if text in VIEWS[-2:]:
+                if rank == 1:
+                    continue
+                rank = 2 if text == VIEWS[-2] else rank - 1
             name = f"v{number}_{depth}"
             text = text.format(x=view, i=rng.randint(0, 1), end=rng.randint(2, 3))
             lines.append(f"    {name} = {text}")
@@ -96,6 +101,20 @@ def of_a_column(kv, places, row):
     kv[0][:, 3] = row[0, 0]
 
 
+def of_flat_rows(kv, places, row):
+    kv[0].view(-1, 8)[places] = row[:, :8]
+
+
+def of_flat_rows_of_both(kv, places, row):
+    keys, values = kv.unbind(0)
+    keys.flatten(0, 1).index_copy_(0, places, row[:, 0])
+    values.flatten(0, 1).index_add_(0, places, row[:, 1])
+
+
+def of_all_under_another_shape(kv, places, row):
+    kv.view(-1, 4, 4).index_put_((places,), row.view(4, 4, 4))
+
+
 def of_one_tensor_twice(kv, places, row):
     kv[0, 2] = row[0]
     kv[1].index_add_(0, places, row)
@@ -105,7 +124,16 @@ def of_one_tensor_twice(kv, places, row):
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize(
     "write",
-    [of_a_layer, of_both_halves, of_a_slice, of_a_column, of_one_tensor_twice],
+    [
+        of_a_layer,
+        of_both_halves,
+        of_a_slice,
+        of_a_column,
+        of_flat_rows,
+        of_flat_rows_of_both,
+        of_all_under_another_shape,
+        of_one_tensor_twice,
+    ],
     ids=lambda write: write.__name__,
 )
 def test_writes_are_in_place(write, dynamic):
