@@ -156,7 +156,11 @@ def test_nibbles(target: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", ASKED)
 @pytest.mark.parametrize("name", PLANS)
-def test_no_spills(name: str, target: str, tmp_path: Path) -> None:
+def test_no_spills(
+    name: str, target: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if (name, target) == ("depthwise", "neoverse-v2"):
+        request.applymarker(pytest.mark.xfail(strict=True, reason="gap L135"))
     found = inner_loops(*PLANS[name](), target, tmp_path)
     assert found
     assert [(one.function, one.spills) for one in found if one.spills] == []
