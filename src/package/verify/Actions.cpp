@@ -71,7 +71,11 @@ static void forEachAccess(const BranchT &branch, const AccessVisitor &visit) {
   if (branch.predicate)
     forEachTensor(*branch.predicate, read);
   for (const auto &argument : branch.arguments)
-    forEachTensor(*argument, read);
+    if (!argument->written)
+      forEachTensor(*argument, read);
+  for (const auto &argument : branch.arguments)
+    if (argument->written)
+      visit(argument->buffer, true);
   for (int result : branch.results)
     visit(result, true);
 }

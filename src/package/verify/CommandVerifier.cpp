@@ -278,6 +278,8 @@ void CommandVerifier::checkItem(int number, const std::string &where) {
 void CommandVerifier::checkPassed(const ArgumentT &argument,
                                   const InputT &input, bool isSliced,
                                   bool mayWrite, const std::string &where) {
+  require(!argument.written || argument.kind == ArgKind::Tensor, where,
+          "writes an argument that is no tensor");
   if (argument.kind == ArgKind::Item && input.is_scalar)
     return checkItem(argument.buffer, where);
   checkArgument(argument, 0, where);
@@ -380,9 +382,9 @@ void CommandVerifier::checkBranch(const BranchT &branch,
     return;
   if (branch.predicate)
     checkPredicate(*branch.predicate, where);
-  checkUnwritten(branch.arguments, where);
   for (int region : branch.regions) {
     RegionCall call(region);
+    call.updates = true;
     call.pass(branch.arguments);
     call.take(branch.results);
     if (!failed())

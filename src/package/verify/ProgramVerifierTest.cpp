@@ -603,6 +603,8 @@ const Case updatingCases[] = {
        updates(p).arguments.push_back(std::move(updates(p).carried[0]));
        updates(p).carried.clear();
      }},
+    {"writes an argument that is no tensor",
+     [](ProgramT &p) { updates(p).carried[0]->kind = ArgKind::Int; }},
     {"passes a region an argument of another type",
      [](ProgramT &p) { p.buffers[0]->shape = {fixed(8)}; }},
     {"writes to an input that is not mutated",

@@ -5,5 +5,5 @@ calls         subgraphs that operators run
 continuation  what reads sizes that the run decides, as a region
 run_numbers   numbers that the run decides, as tensors of one element
 run_slices    sizes of slices whose bounds the run decides
-updated       what the trips of a loop update where it lies
+updated       arguments that regions update where they lie
 """

@@ -8,7 +8,6 @@ docs/design/regions.md."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -28,6 +27,7 @@ from .run_numbers import COND, INVOKE, WHILE
 SCAN = torch.ops.higher_order.scan
 MAP = torch.ops.higher_order.map_impl
 OPERATORS = (COND, WHILE, SCAN, MAP, INVOKE)
+NOTHING: updated.Updates = {}
 
 
 class Regions:
@@ -79,11 +79,11 @@ def describe_call(reader: Reader, node: torch.fx.Node) -> dict[str, Any]:
         "results": [reader.run_sizes.describe(value) for value in values],
         "loc": location(node),
     }
-    if any(call.updates):
+    if call.updates:
         olds = [reader.arguments.reference(old) for old in call.updated_operands()]
         items = updated.add_writes(entry, call.updates, olds)
         reader.writing_calls.set_items(node, items)
-    if call.ordered or any(call.updates):
+    if call.ordered or call.updates:
         entry["ordered"] = True
     return entry
 
@@ -93,8 +93,8 @@ class _RegionCall:
         self.reader = reader
         self.node = node
         self.ordered = False  # whether a region has calls that keep their order
-        # of what a loop carries: whether trips update it where it lies
-        self.updates: list[bool] = []
+        # what regions update where it lies, among what a loop carries or a branch gets
+        self.updates: updated.Updates = {}
         # Sizes that every region gets after its operands: those of which the operands
         # have only an expression.
         self.sizes = self._missing_sizes()
@@ -102,10 +102,19 @@ class _RegionCall:
     def branch(self) -> dict[str, Any]:
         predicate, holds, fails, operands = self.node.args
         sources = self._steady(operands)
+        bodies = [self._subgraph(fails), self._subgraph(holds)]
+        # A constant has no value that may change.
+        before = [
+            _value(operand) if source.constant is None else None
+            for operand, source in zip(operands, sources)
+        ]
+        self.updates = updated.find(bodies, before, self.node.meta["val"])
         return {
             "predicate": self._predicate(predicate),
-            "regions": [self._region(fails, sources), self._region(holds, sources)],
-            "arguments": self._passed(operands, sources),
+            "regions": [
+                self._region(body, sources, self.updates) for body in (fails, holds)
+            ],
+            "arguments": self._passed(operands, sources, self.updates),
         }
 
     def loop(self) -> dict[str, Any]:
@@ -120,30 +129,36 @@ class _RegionCall:
             body, scanned, operands = self.node.args
         steady = self._steady(operands)
         first = self._changing(carried)
-        values = [_value(operand) for operand in carried]
-        self.updates = updated.find(self._subgraph(body), values, self.node.meta["val"])
+        before = [_value(operand) for operand in carried]
+        after = self.node.meta["val"][: len(carried)]
+        found = updated.find([self._subgraph(body)], before, after)
+        self.updates = {new: old for new, old in found.items() if new == old}
         inputs = [*first, *self._changing(scanned), *steady]
         return {
             "condition": condition and self._region(condition, [*first, *steady]),
             "trips": None if condition else self._trips(scanned),
             "body": self._region(body, inputs, self.updates),
-            "carried": self._carried(carried),
+            "carried": self._references(carried, self.updates),
             "scanned": self.reader.arguments.literal(scanned),
             "arguments": self._passed(operands, steady),
         }
 
-    def _carried(self, operands: Sequence[Any]) -> list[Any]:
-        memories = itertools.count()
+    def _references(
+        self, operands: Sequence[Any], updates: updated.Updates
+    ) -> list[Any]:
+        """The operands, with memories in the place of those that the regions update."""
+        memories = {old: number for number, old in enumerate(updates.values())}
         return [
-            {"written": next(memories)}
-            if is_updated
-            else self.reader.arguments.literal(operand)
-            for operand, is_updated in zip(operands, self.updates)
+            {"written": memories[place]}
+            if place in memories
+            else self._argument(operand)
+            for place, operand in enumerate(operands)
         ]
 
     def updated_operands(self) -> list[torch.fx.Node]:
-        carried: Any = self.node.args[2 if self.node.target is WHILE else 1]
-        return list(itertools.compress(carried, self.updates))
+        place = {COND: 3, WHILE: 2}.get(self.node.target, 1)
+        operands: Any = self.node.args[place]
+        return [operands[old] for old in self.updates.values()]
 
     def continuation(self) -> dict[str, Any]:
         operands = self.node.args
@@ -214,11 +229,15 @@ class _RegionCall:
         return sources
 
     def _passed(
-        self, operands: Sequence[Any], sources: Sequence[InputSource]
+        self,
+        operands: Sequence[Any],
+        sources: Sequence[InputSource],
+        updates: updated.Updates = NOTHING,
     ) -> list[Any]:
+        given = self._references((*operands, *self.sizes), updates)
         return [
-            self._argument(operand)
-            for operand, source in zip((*operands, *self.sizes), sources)
+            reference
+            for reference, source in zip(given, sources)
             if source.constant is None
         ]
 
@@ -254,14 +273,14 @@ class _RegionCall:
         self,
         body: Any,
         sources: Sequence[InputSource],
-        updates: Sequence[bool] = (),
+        updates: updated.Updates = NOTHING,
     ) -> int:
-        """Describes the subgraph that `body` names, and returns its number. It writes
-        these of its first inputs."""
+        """Describes the subgraph that `body` names, and returns its number. It updates
+        these of its inputs."""
         subgraph = updated.with_writes(self._subgraph(body), updates)
         if self.sizes:
             subgraph = _with_inputs(subgraph, self.sizes)
-        return self._describe(subgraph, sources, writes=any(updates))
+        return self._describe(subgraph, sources, writes=bool(updates))
 
     def _describe(
         self,

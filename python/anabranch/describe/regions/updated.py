@@ -1,13 +1,13 @@
-"""Lets the trips of a loop update what they carry where it lies.
+"""Lets regions update their arguments where they lie.
 
 A body that changes a part of a carried tensor, as a cache of keys, would copy the rest of
-it in each trip:
+it in each trip, and so would a branch:
 
     Before: body(cache, place, x)  return index_copy(cache, 0, place, x), place + 1
     After:  body(cache, place, x)  copy_(cache, index_copy(cache, 0, place, x))
                                    return place + 1
 
-To the graph around it the loop is a call that writes an argument (writing_calls.py): where
+To the graph around it the loop, or the branch, is a call that writes an argument (writing_calls.py): where
 the first value is needed later, it is copied before. docs/design/regions.md."""
 
 from __future__ import annotations
@@ -60,61 +60,72 @@ _VIEWS = {
 }
 
 
+# Which arguments are updated: the result that is the new value, and the argument.
+Updates = dict[int, int]
+
+
 def find(
-    body: torch.fx.GraphModule,
-    first: Sequence[torch.Tensor],
-    last: Sequence[torch.Tensor],
-) -> list[bool]:
-    """Whether each of the carried values may be updated: the body returns its argument of
-    the same number, unchanged or changed in parts. `first` are the values before the
-    loop, `last` begins with those after it."""
-    arguments = body.graph.find_nodes(op="placeholder")[: len(first)]
+    bodies: Sequence[torch.fx.GraphModule],
+    before: Sequence[Any],
+    after: Sequence[torch.Tensor],
+) -> Updates:
+    """The arguments that may be updated: each body returns its own, unchanged or changed
+    in parts. `before` are the values of the first arguments outside, `after` those of the
+    results."""
+    found: Updates = {}
+    for result, value in enumerate(after):
+        changed = {_changed_argument(body, result) for body in bodies}
+        number = changed.pop()
+        if changed or number is None or number >= len(before):
+            continue
+        # A memory has one type, and one new value.
+        old = before[number]
+        is_same = isinstance(old, torch.Tensor) and describe(old) == describe(value)
+        if is_same and number not in found.values():
+            found[result] = number
+    return found
+
+
+def _changed_argument(body: torch.fx.GraphModule, result: int) -> int | None:
+    """The number of the argument of which the result is a changed version."""
+    arguments = body.graph.find_nodes(op="placeholder")
     returned: Any = body.graph.output_node().args[0]
+    argument = _origin(returned[result])
+    if argument not in arguments or not _is_contiguous(argument):
+        return None
+    # Another result that is the old value would have to be copied before.
     shown = [_viewed(value) for value in returned]
-    return [
-        # Another result that is the old value would have to be copied before.
-        _origin(returned[number]) is argument
-        and shown.count(argument) == (shown[number] is argument)
-        # A memory has one type.
-        and describe(before) == describe(after)
-        and _is_contiguous(argument)
-        for number, (argument, before, after) in enumerate(zip(arguments, first, last))
-    ]
+    if shown.count(argument) != (shown[result] is argument):
+        return None
+    return arguments.index(argument)
 
 
-def with_writes(
-    body: torch.fx.GraphModule, updates: Sequence[bool]
-) -> torch.fx.GraphModule:
-    """The body that writes these of its carried values, and does not return them."""
-    if not any(updates):
+def with_writes(body: torch.fx.GraphModule, updates: Updates) -> torch.fx.GraphModule:
+    """The body that writes these arguments, and does not return their new values."""
+    if not updates:
         return body
     graph = torch.fx.Graph()
     copies: dict[Node, Node] = {}
     returned = graph.graph_copy(body.graph, copies)
     assert isinstance(returned, Sequence)
     arguments = graph.find_nodes(op="placeholder")
-    kept = list(returned[len(updates) :])
-    for number in reversed(range(len(updates))):
-        if not updates[number]:
-            kept.insert(0, returned[number])
-            continue
-        pair = arguments[number], returned[number]
-        graph.call_function(aten.copy_.default, pair).meta = dict(
-            arguments[number].meta
-        )
+    for result, number in updates.items():
+        argument = arguments[number]
+        write = graph.call_function(aten.copy_.default, (argument, returned[result]))
+        write.meta = dict(argument.meta)
+    kept = [value for place, value in enumerate(returned) if place not in updates]
     graph.output(tuple(kept)).meta = dict(body.graph.output_node().meta)
     return torch.fx.GraphModule(body, graph)
 
 
 def add_writes(
-    entry: dict[str, Any], updates: Sequence[bool], olds: list[dict[str, Any]]
+    entry: dict[str, Any], updates: Updates, olds: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Describes what a loop updates as memories that it writes, which had the values
-    `olds`. The new values follow the loop's other results. Returns how the description
-    refers to each item of the loop's node."""
+    """Describes what regions update as memories that their call writes, which had the
+    values `olds`. The new values follow the other results. Returns how the description
+    refers to each item of the call's node."""
     results = entry["results"]
-    is_new = [*updates, *[False] * (len(results) - len(updates))]
-    order = sorted(range(len(results)), key=is_new.__getitem__)
+    order = sorted(range(len(results)), key=updates.__contains__)
     entry["results"] = [results[number] for number in order]
     entry["writes"] = olds
     return [

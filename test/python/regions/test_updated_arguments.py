@@ -1,4 +1,4 @@
-"""Loops that update what they carry where it lies."""
+"""Loops and branches that update what they get where it lies."""
 
 from __future__ import annotations
 
@@ -154,3 +154,72 @@ def test_values_that_a_trip_hands_on():
     for trips in (0, 1, 2, 5):
         arguments = cache, row, torch.tensor(trips)
         assert_equal(run(*arguments), function(*arguments))
+
+
+BRANCHES = {
+    "one branch": (by_copy, lambda cache, place, row: cache.clone()),
+    "both": (by_copy, by_addition),
+    "neither": (lambda cache, place, row: cache.clone(),) * 2,
+    "a new value": (by_copy, lambda cache, place, row: cache * 2),
+    "two steps": (in_two_steps, by_nested_parts),
+    "an operator of a user": (by_operator_of_a_user, by_slice),
+}
+
+
+def branching(holds, fails, again):
+    def function(cache, row, place):
+        def yes(cache, row, place):
+            return holds(cache, place, row), row * 2
+
+        def no(cache, row, place):
+            return fails(cache, place, row), row + cache[:1]
+
+        new, other = torch.cond(place > 3, yes, no, (cache, row, place))
+        return new + cache if again else new, other
+
+    return function
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize(("holds", "fails"), BRANCHES.values(), ids=BRANCHES)
+def test_branches(holds, fails, again, dynamic):
+    """`again`: the old value is needed behind the branch."""
+    function = branching(holds, fails, again)
+    run = compiled(function, fullgraph=True)
+    row = torch.randn(1, WIDTH, dtype=torch.float64)
+    cache = torch.randn(CAPACITY, WIDTH, dtype=torch.float64)
+    if dynamic:
+        torch._dynamo.mark_dynamic(cache, 0)
+    for place in (0, 3, 4, 7):
+        arguments = cache, row, torch.tensor(place)
+        given = clone(arguments)
+        assert_equal(run(*given), function(*arguments))
+        assert_equal(given, arguments)
+    report = anabranch.last_report()
+    assert report is not None and report["parts"] == 1
+    assert anabranch.counters.eager_graphs == 0
+
+
+def test_a_branch_writes_the_argument():
+    """A cache of the caller that one branch updates: no copy of it."""
+
+    def function(cache, row, place):
+        new = torch.cond(
+            place > 3,
+            lambda c: by_copy(c, place, row),
+            lambda c: c.clone(),
+            (cache,),
+        )
+        cache.copy_(new)
+        return row + 1
+
+    cache = torch.randn(1 << 14, WIDTH)
+    run = compiled(function, fullgraph=True)
+    for place in (2, 5):
+        expected, given = cache.clone(), cache.clone()
+        arguments = torch.randn(1, WIDTH), torch.tensor(place)
+        assert_equal(run(given, *arguments), function(expected, *arguments))
+        assert_equal(given, expected)
+    report = anabranch.last_report()
+    assert report is not None and report["arena_bytes"] < 0.1 * cache.nbytes
