@@ -49,7 +49,7 @@ class Config:
               quarters of the available memory instead of one.
     panels    how frozen weights are packed: "best" for the number of rows that the
               graph multiplies; "alike" for any number of rows, so that several
-              graphs of one model can share packed weights.
+              graphs of one model can share packed weights, as tiers do.
     activations  what products with weights of 4 or 8 bits read of their other
               operand: "exact" all of its precision; "int8" its values rounded to 8
               bits, with a scale for each row and group of at most 256 columns.

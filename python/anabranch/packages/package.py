@@ -273,8 +273,10 @@ def _compiler_options(
         options["machine"] = _machine(config.threads)
     if config.super_kernels == "auto":
         options["super_kernels"] = "auto"
-    if config.panels != "best":
-        options["panels"] = config.panels
+    # A tier uses the weights that the symbolic program has packed.
+    panels = "alike" if config.shapes == "tiered" else config.panels
+    if panels != "best":
+        options["panels"] = panels
     if config.activations != "exact":
         options["activations"] = config.activations
     # Blockings were timed on this machine, so other targets do not use them.
