@@ -98,14 +98,20 @@ def keep_pure_traces() -> None:
     keep = type(cache).add_proxy_dispatch_entry
 
     def keep_pure(identifier: str, trace: GraphModule) -> None:
-        if not any(map(_writes_in_place, trace.graph.nodes)):
+        if not _writes_in_place(trace):
             keep(cache, identifier, trace)
 
     cache.add_proxy_dispatch_entry = keep_pure
 
 
-def _writes_in_place(node: Node) -> bool:
-    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
+def _writes_in_place(trace: GraphModule) -> bool:
+    """Whether the graph has an operator that writes, also in a region within it."""
+    return any(
+        isinstance(node.target, OpOverload) and node.target._schema.is_mutable
+        for part in trace.modules()
+        if isinstance(part, GraphModule)
+        for node in part.graph.nodes
+    )
 
 
 def _subgraph_node(call: Node) -> Node:

@@ -177,8 +177,9 @@ void CommandsBuilder::addLoop(const LoopT &loop) {
   if (loop.trips)
     l.trips = *loop.trips;
   l.carried = regionArguments(loop.carried);
-  for (const auto &carried : loop.carried)
-    l.updated.push_back(carried->written);
+  for (size_t i = 0; i < loop.carried.size(); ++i)
+    if (!loop.carried[i]->written)
+      l.turning.push_back(static_cast<int>(i));
   l.scanned = regionArguments(loop.scanned);
   l.arguments = regionArguments(loop.arguments);
   l.results = loop.results;

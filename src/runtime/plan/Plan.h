@@ -141,7 +141,7 @@ struct LoopPlan {
   int condition = -1, body = -1; ///< regions; -1: no condition
   Size trips = Size(0, -1);      ///< without a condition
   std::vector<RegionArgument> carried, scanned, arguments;
-  std::vector<bool> updated; ///< of `carried`: trips write it where it lies
+  std::vector<int> turning; ///< numbers in `carried` of what has a result
   std::vector<int> results, stacked, spare; ///< buffers
   int predicate = -1;                       ///< a buffer
 };

@@ -87,10 +87,8 @@ private:
 
   /// Passes these buffers to the next trip, but for what trips update.
   void carry(const std::vector<int> &made) {
-    const int *next = made.data();
-    for (size_t i = 0; i < carried.size(); ++i)
-      if (!loop.updated[i])
-        carried[i] = caller.buffers.viewOf(*next++);
+    for (size_t i = 0; i < made.size(); ++i)
+      carried[loop.turning[i]] = caller.buffers.viewOf(made[i]);
   }
 
   /// An endless loop must not keep the host from its signals.
@@ -103,13 +101,11 @@ private:
   }
 
   void settle() const {
-    const int *next = loop.results.data();
-    for (size_t i = 0; i < carried.size(); ++i) {
-      if (loop.updated[i])
-        continue;
-      TensorView result = caller.buffers.viewOf(*next++);
-      if (result.data != carried[i].data)
-        caller.plan.device->copy(carried[i], result);
+    for (size_t i = 0; i < loop.results.size(); ++i) {
+      const TensorView &last = carried[loop.turning[i]];
+      TensorView result = caller.buffers.viewOf(loop.results[i]);
+      if (result.data != last.data)
+        caller.plan.device->copy(last, result);
     }
   }
 

@@ -15,6 +15,8 @@ namespace anabranch {
 namespace schedule {
 
 /// `predicate`, `regions` (where it is false, where it is true), `arguments`.
+/// Results: those of the regions, and the new values of the arguments that both
+/// write (WritingCall.h).
 constexpr llvm::StringLiteral branchCallee = "anabranch::cond";
 
 /// `region`, `arguments`, `items`: which arguments are numbers in the memory of

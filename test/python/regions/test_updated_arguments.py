@@ -89,23 +89,29 @@ def loop(change, read):
     return function
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("read", READS.values(), ids=READS)
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_values_equal_eager(change, read, dynamic):
-    function = loop(change, read)
+def check(function, numbers, dynamic) -> None:
+    """The function of a cache, a row and each of the numbers is one program, equals eager
+    and leaves the caller's cache as it is."""
     run = compiled(function, fullgraph=True)
     row = torch.randn(1, WIDTH, dtype=torch.float64)
     cache = torch.randn(CAPACITY, WIDTH, dtype=torch.float64)
     if dynamic:
         torch._dynamo.mark_dynamic(cache, 0)
-    for trips in (0, 1, 2, 7):
-        arguments = cache, row, torch.tensor(trips)
+    for number in numbers:
+        arguments = cache, row, torch.tensor(number)
         given = clone(arguments)
         assert_equal(run(*given), function(*arguments))
-        assert_equal(given, arguments)  # the caller's cache keeps its value
+        assert_equal(given, arguments)
     report = anabranch.last_report()
-    assert report["parts"] == 1 and anabranch.counters.eager_graphs == 0
+    assert report is not None and report["parts"] == 1
+    assert anabranch.counters.eager_graphs == 0
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_values_equal_eager(change, read, dynamic):
+    check(loop(change, read), (0, 1, 2, 7), dynamic)
 
 
 def arena_bytes(run, *arguments) -> int:
@@ -185,20 +191,7 @@ def branching(holds, fails, again):
 @pytest.mark.parametrize(("holds", "fails"), BRANCHES.values(), ids=BRANCHES)
 def test_branches(holds, fails, again, dynamic):
     """`again`: the old value is needed behind the branch."""
-    function = branching(holds, fails, again)
-    run = compiled(function, fullgraph=True)
-    row = torch.randn(1, WIDTH, dtype=torch.float64)
-    cache = torch.randn(CAPACITY, WIDTH, dtype=torch.float64)
-    if dynamic:
-        torch._dynamo.mark_dynamic(cache, 0)
-    for place in (0, 3, 4, 7):
-        arguments = cache, row, torch.tensor(place)
-        given = clone(arguments)
-        assert_equal(run(*given), function(*arguments))
-        assert_equal(given, arguments)
-    report = anabranch.last_report()
-    assert report is not None and report["parts"] == 1
-    assert anabranch.counters.eager_graphs == 0
+    check(branching(holds, fails, again), (0, 3, 4, 7), dynamic)
 
 
 def test_a_branch_writes_the_argument():

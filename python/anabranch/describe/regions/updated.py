@@ -7,8 +7,9 @@ it in each trip, and so would a branch:
     After:  body(cache, place, x)  copy_(cache, index_copy(cache, 0, place, x))
                                    return place + 1
 
-To the graph around it the loop, or the branch, is a call that writes an argument (writing_calls.py): where
-the first value is needed later, it is copied before. docs/design/regions.md."""
+To the graph around it the loop, or the branch, is a call that writes an argument
+(writing_calls.py): where the first value is needed later, it is copied before.
+docs/design/regions.md."""
 
 from __future__ import annotations
 
@@ -58,7 +59,6 @@ _VIEWS = {
     aten.select.int,
     aten.slice.Tensor,
 }
-
 
 # Which arguments are updated: the result that is the new value, and the argument.
 Updates = dict[int, int]
