@@ -7,6 +7,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 
 using namespace mlir;
 
@@ -55,12 +56,39 @@ static Value expand(Operation *op) {
       loc, isNan, quietNan(builder, loc, a.getType()), ordered);
 }
 
+static bool isExtremum(Operation *op) {
+  return isa_and_nonnull<arith::MaximumFOp, arith::MinimumFOp>(op);
+}
+
+/// Whether the value is the extremum that a loop carries from trip to trip, or
+/// one that began with it, and whose operands are in order.
+static bool isCarried(Value value) {
+  while (isExtremum(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(1);
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto loop =
+      argument
+          ? dyn_cast<LoopLikeOpInterface>(argument.getOwner()->getParentOp())
+          : LoopLikeOpInterface();
+  return loop && llvm::is_contained(loop.getRegionIterArgs(), argument);
+}
+
+/// The first operand is compared with itself, and NaN in the second one stays.
+/// As the second one, a carried extremum waits for one comparison less in each
+/// trip.
+static void putCarriedSecond(Operation *op) {
+  Value a = op->getOperand(0), b = op->getOperand(1);
+  if (isCarried(a) && !isCarried(b))
+    op->setOperands({b, a});
+}
+
 void expandExtrema(ModuleOp module) {
   SmallVector<Operation *> extrema;
   module.walk([&](Operation *op) {
-    if (isa<arith::MaximumFOp, arith::MinimumFOp>(op))
+    if (isExtremum(op))
       extrema.push_back(op);
   });
+  llvm::for_each(extrema, putCarriedSecond);
   for (Operation *op : extrema) {
     op->getResult(0).replaceAllUsesWith(expand(op));
     op->erase();
