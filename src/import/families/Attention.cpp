@@ -75,6 +75,30 @@ static Value beforeRepetition(LoweringBuilder &b, Value tensor) {
   return reshape(b.builder, b.loc, repeat.getDpsInputs()[0], sizes);
 }
 
+/// Whether all heads of the query share one of the keys and values.
+static bool sharesOneHead(Operand query, Operand key, Operand value) {
+  int64_t heads = query.rank() - 3;
+  return heads >= 0 && key.rank() == query.rank() &&
+         value.rank() == query.rank() && query.size(heads) > 1 &&
+         key.size(heads) == 1 && value.size(heads) == 1;
+}
+
+/// Repeats the operand along the first `dims` dimensions of the result in which
+/// its size is one.
+static void repeatBatches(LoweringBuilder &b, Operand &operand, int64_t dims) {
+  Sizes sizes = b.sizesOf(operand.value), results = b.resultSizes();
+  if (sizes.size() != results.size())
+    return;
+  bool repeats = false;
+  for (int64_t dim = 0; dim < dims; ++dim)
+    if (operand.size(dim) == 1 && !isConstantIntValue(results[dim], 1)) {
+      sizes[dim] = results[dim];
+      repeats = true;
+    }
+  if (repeats)
+    operand.value = broadcastTo(b, operand.value, sizes);
+}
+
 static Lowered lowerAttention(ir::AtenOp op, LoweringBuilder &b) {
   Operand query = b.operand("query"), key = b.operand("key");
   Operand value = b.operand("value"), mask = b.operand("attn_mask");
@@ -93,6 +117,11 @@ static Lowered lowerAttention(ir::AtenOp op, LoweringBuilder &b) {
       grouped = true;
     }
   }
+  grouped |= sharesOneHead(query, key, value);
+  int64_t batches = std::max<int64_t>(0, query.rank() - 2);
+  repeatBatches(b, query, batches);
+  for (Operand *operand : {&key, &value})
+    repeatBatches(b, *operand, grouped ? batches - 1 : batches);
   if (StringRef why = refusalOf(b, query, key, value, mask, grouped);
       !why.empty())
     return b.refuse(why);
@@ -122,7 +151,8 @@ void anabranch::importer::registerAttention(OpTable &table) {
   table.addWhole("scaled_dot_product_attention", lowerAttention,
                  "T(2, 3, 5, 8), T(2, 3, 7, 8), T(2, 3, 7, 4);"
                  "T(2, 3, 5, 8), T(2, 3, 5, 8), T(2, 3, 5, 8), None, 0.0, True;"
-                 "T(2, 3, 5, 8), T(2, 3, 7, 8), T(2, 3, 7, 8), B(5, 7)",
+                 "T(2, 3, 5, 8), T(2, 3, 7, 8), T(2, 3, 7, 8), B(5, 7);"
+                 "T(2, 3, 5, 8), T(1, 1, 7, 8), T(1, 1, 7, 8)",
                  Floats | Bool);
   // PyTorch's decomposition is for inference: it returns the weights in place
   // of the logarithms of the sums, which the backward pass reads. So the

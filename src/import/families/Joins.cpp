@@ -59,46 +59,53 @@ static Lowered lowerStack(ir::AtenOp op, LoweringBuilder &b) {
 namespace {
 /// The padding of each dimension, in their order. A negative one cuts off.
 struct Padding {
-  SmallVector<int64_t> low, high;
+  Sizes low, high;
 };
 } // namespace
 
 /// PyTorch lists pairs from the last dimension backwards.
-static std::optional<Padding> paddingOf(ir::AtenOp op, StringRef name,
-                                        int64_t rank) {
-  auto pairs = op.getIntListArg(name);
-  if (!pairs || static_cast<int64_t>(pairs->size()) > 2 * rank)
-    return std::nullopt;
-  Padding padding{SmallVector<int64_t>(rank, 0), SmallVector<int64_t>(rank, 0)};
-  for (size_t i = 0; i + 1 < pairs->size(); i += 2) {
-    padding.low[rank - 1 - i / 2] = (*pairs)[i];
-    padding.high[rank - 1 - i / 2] = (*pairs)[i + 1];
+static Padding paddingOf(ir::AtenOp op, LoweringBuilder &b, StringRef name,
+                         int64_t rank) {
+  Sizes pairs = op.getSizeListArg(name), none(rank, b.indexAttr(0));
+  Padding padding{none, none};
+  for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
+    padding.low[rank - 1 - i / 2] = pairs[i];
+    padding.high[rank - 1 - i / 2] = pairs[i + 1];
   }
   return padding;
+}
+
+static bool mayBePositive(OpFoldResult padding) {
+  return getConstantIntValue(padding).value_or(1) > 0;
 }
 
 /// constant_pad_nd: inserts the kept part of the input into the constant.
 static Lowered lowerConstantPad(ir::AtenOp op, LoweringBuilder &b) {
   Operand self = b.operand("self");
-  auto padding = paddingOf(op, "pad", self.rank());
-  if (!padding)
-    return b.refuse("the padding is symbolic");
+  Padding padding = paddingOf(op, b, "pad", self.rank());
   auto value = op.getFloatArg("value");
   if (!value)
     return b.refuse("the padding value is symbolic");
-  Sizes source = sizesOf(b.builder, b.loc, self.value);
-  Sizes strides(source.size(), b.builder.getIndexAttr(1));
-  Sizes from, to, kept;
+  Sizes kept = sizesOf(b.builder, b.loc, self.value);
+  Sizes strides(kept.size(), b.indexAttr(1));
+  Sizes from(kept.size(), b.indexAttr(0)), to = from;
+  OpFoldResult zero = b.indexAttr(0);
+  auto below = [&](OpFoldResult size) {
+    return minSizes(b.builder, b.loc, size, zero);
+  };
   bool cuts = false, pads = false;
-  for (auto [dim, size] : llvm::enumerate(source)) {
-    int64_t low = padding->low[dim], high = padding->high[dim];
-    cuts |= low < 0 || high < 0;
-    pads |= low > 0 || high > 0;
-    from.push_back(b.builder.getIndexAttr(std::max<int64_t>(0, -low)));
-    to.push_back(b.builder.getIndexAttr(std::max<int64_t>(0, low)));
-    int64_t removed = std::min<int64_t>(0, low) + std::min<int64_t>(0, high);
-    kept.push_back(
-        addSizes(b.builder, b.loc, size, b.builder.getIndexAttr(removed)));
+  for (auto [dim, low, high] : llvm::enumerate(padding.low, padding.high)) {
+    pads |= mayBePositive(low) || mayBePositive(high);
+    to[dim] = low;
+    for (OpFoldResult border : {low, high})
+      if (!isNonNegative(border)) {
+        cuts = true;
+        kept[dim] = addSizes(b.builder, b.loc, kept[dim], below(border));
+      }
+    if (!isNonNegative(low)) {
+      from[dim] = subSizes(b.builder, b.loc, zero, below(low));
+      to[dim] = maxSizes(b.builder, b.loc, low, zero);
+    }
   }
   Value middle = self.value;
   if (cuts)
@@ -120,31 +127,31 @@ using BorderFn = llvm::function_ref<Value(Body &, Value i, Value last)>;
 /// The stretches of the last dimension: border, input, border. Empty if its
 /// size is not known, or if padding cuts off.
 static SmallVector<Stretch> borders(Operand self, const Padding &padding) {
-  int64_t low = padding.low.back(), high = padding.high.back();
   int64_t size = self.type().getShape().back();
-  if (ShapedType::isDynamic(size) || low < 0 || high < 0)
+  auto low = getConstantIntValue(padding.low.back());
+  auto high = getConstantIntValue(padding.high.back());
+  if (ShapedType::isDynamic(size) || !low || !high || *low < 0 || *high < 0)
     return {};
-  return {{low, std::nullopt}, {size, 0}, {high, std::nullopt}};
+  return {{*low, std::nullopt}, {size, 0}, {*high, std::nullopt}};
 }
 
 /// Reads each element of the padded tensor where `border` says.
 static Lowered padBy(ir::AtenOp op, LoweringBuilder &b, BorderFn border) {
   Operand self = b.operand("self");
-  auto padding = paddingOf(op, "padding", self.rank());
-  if (!padding)
-    return b.refuse("the padding is symbolic");
-  Indices last;
-  for (OpFoldResult size : sizesOf(b.builder, b.loc, self.value))
-    last.push_back(
-        asIndex(b.builder, b.loc,
-                subSizes(b.builder, b.loc, size, b.builder.getIndexAttr(1))));
+  Padding padding = paddingOf(op, b, "padding", self.rank());
+  Indices last, low;
+  for (auto [dim, size] : llvm::enumerate(b.sizesOf(self.value))) {
+    OpFoldResult end = subSizes(b.builder, b.loc, size, b.indexAttr(1));
+    last.push_back(asIndex(b.builder, b.loc, end));
+    low.push_back(asIndex(b.builder, b.loc, padding.low[dim]));
+  }
   return lowered(gatherStretches(
-      b, self.value, op.getResultSizes(), borders(self, *padding),
+      b, self.value, op.getResultSizes(), borders(self, padding),
       [&](Body &body, unsigned dim, Value position) -> Value {
-        if (padding->low[dim] == 0 && padding->high[dim] == 0)
+        if (isConstantIntValue(padding.low[dim], 0) &&
+            isConstantIntValue(padding.high[dim], 0))
           return position;
-        Value shifted = body.create<arith::SubIOp>(
-            position, constantIndex(body, padding->low[dim]));
+        Value shifted = body.create<arith::SubIOp>(position, low[dim]);
         return border(body, shifted, last[dim]);
       }));
 }

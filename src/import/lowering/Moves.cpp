@@ -229,19 +229,6 @@ OpFoldResult intArg(LoweringBuilder &b, ir::AtenOp op, StringRef name) {
   return {};
 }
 
-/// Whether the size is known to be at least zero.
-static bool isNonNegative(OpFoldResult size) {
-  if (auto constant = getConstantIntValue(size))
-    return *constant >= 0;
-  Operation *op = cast<Value>(size).getDefiningOp();
-  if (isa_and_nonnull<tensor::DimOp>(op))
-    return true;
-  return isa_and_nonnull<arith::AddIOp, arith::MulIOp, arith::FloorDivSIOp,
-                         arith::CeilDivSIOp, arith::MinSIOp>(op) &&
-         llvm::all_of(op->getOperands(),
-                      [](Value operand) { return isNonNegative(operand); });
-}
-
 OpFoldResult wrapStart(LoweringBuilder &b, OpFoldResult start,
                        OpFoldResult size) {
   OpFoldResult zero = b.builder.getIndexAttr(0);

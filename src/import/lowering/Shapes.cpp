@@ -133,6 +133,36 @@ bool sameSize(OpFoldResult a, OpFoldResult b) {
   return sameValue(cast<Value>(a), cast<Value>(b));
 }
 
+/// Whether the value is a - (a / b) * b for a division that rounds down, which
+/// has the sign of b.
+static bool isRemainder(Value value, Value &divisor) {
+  auto rest = value.getDefiningOp<arith::SubIOp>();
+  auto whole = rest ? rest.getRhs().getDefiningOp<arith::MulIOp>() : nullptr;
+  auto quotient =
+      whole ? whole.getLhs().getDefiningOp<arith::FloorDivSIOp>() : nullptr;
+  if (!quotient || quotient.getLhs() != rest.getLhs() ||
+      quotient.getRhs() != whole.getRhs())
+    return false;
+  divisor = quotient.getRhs();
+  return true;
+}
+
+bool isNonNegative(OpFoldResult size) {
+  if (auto constant = getConstantIntValue(size))
+    return *constant >= 0;
+  auto value = cast<Value>(size);
+  if (Value divisor; isRemainder(value, divisor))
+    return isNonNegative(divisor);
+  Operation *op = value.getDefiningOp();
+  auto isKnown = [](Value operand) { return isNonNegative(operand); };
+  if (isa_and_nonnull<arith::MaxSIOp>(op))
+    return llvm::any_of(op->getOperands(), isKnown);
+  return isa_and_nonnull<tensor::DimOp>(op) ||
+         (isa_and_nonnull<arith::AddIOp, arith::MulIOp, arith::FloorDivSIOp,
+                          arith::CeilDivSIOp, arith::MinSIOp>(op) &&
+          llvm::all_of(op->getOperands(), isKnown));
+}
+
 namespace {
 /// A product of sizes in normal form: a factor, and values that are no
 /// products.

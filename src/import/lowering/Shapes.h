@@ -24,6 +24,10 @@ mlir::RankedTensorType typeOf(llvm::ArrayRef<mlir::OpFoldResult> sizes,
 /// operations that compute them show.
 bool sameSize(mlir::OpFoldResult a, mlir::OpFoldResult b);
 
+/// Whether a size is known to be at least zero, from the operations that
+/// compute it.
+bool isNonNegative(mlir::OpFoldResult size);
+
 mlir::OpFoldResult addSizes(mlir::OpBuilder &builder, mlir::Location loc,
                             mlir::OpFoldResult a, mlir::OpFoldResult b);
 mlir::OpFoldResult subSizes(mlir::OpBuilder &builder, mlir::Location loc,
