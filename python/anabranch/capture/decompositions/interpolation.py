@@ -129,7 +129,7 @@ def _interpolate(
     dims = len(sizes)
     # Eager PyTorch rounds the weights there.
     small = x.dtype == torch.float16 and dims != 2 and layout == torch.contiguous_format
-    places, weights = [], []
+    neighbours = []
     for dim, (size, factor) in enumerate(zip(sizes, factors)):
         near, far, weight = _neighbours(
             x.shape[2 + dim], size, align_corners, factor, dtype, x.device
@@ -137,16 +137,48 @@ def _interpolate(
         if small:
             weight = torch.where(weight > ZERO_IN_FLOAT16, weight, 0.0)
         trailing = [1] * (dims - 1 - dim)
-        places.append([place.view(-1, *trailing) for place in (near, far)])
-        weights.append([w.view(-1, *trailing) for w in (1 - weight, weight)])
+        both = ((near, 1 - weight), (far, weight))
+        neighbours.append([(p, w.view(-1, *trailing)) for p, w in both])
+    grows = all(statically_known_true(o <= n) for o, n in zip(x.shape[2:-1], sizes))
+    if grows and layout == torch.contiguous_format:
+        result = _one_dimension_at_a_time(x.to(dtype), neighbours)
+    else:
+        result = _all_dimensions_at_once(x, neighbours, dtype)
+    return result.to(x.dtype).contiguous(memory_format=layout)
+
+
+# Of each dimension after the channels: the two neighbours' places and weights.
+_Neighbours = list[list[tuple[torch.Tensor, torch.Tensor]]]
+
+
+def _one_dimension_at_a_time(x: torch.Tensor, neighbours: _Neighbours) -> torch.Tensor:
+    """Gathers single elements only along the last dimension, and only from `x`."""
+    for dim, both in reversed(list(enumerate(neighbours, start=2))):
+        a, b = (
+            aten._unsafe_index(x, [None] * dim + [place]) * weight
+            for place, weight in both
+        )
+        x = a + b
+    return x
+
+
+def _all_dimensions_at_once(
+    x: torch.Tensor, neighbours: _Neighbours, dtype: torch.dtype
+) -> torch.Tensor:
+    """Reads no element of `x` that the result does not need."""
+    dims = len(neighbours)
+    places = [
+        [place.view(-1, *[1] * (dims - 1 - dim)) for place, _ in both]
+        for dim, both in enumerate(neighbours)
+    ]
     values = [
         aten._unsafe_index(x, [None, None, *corner]).to(dtype)
         for corner in itertools.product(*places)
     ]
-    for near, far in reversed(weights):
+    for (_, near), (_, far) in reversed(neighbours):
         values = [a * near + b * far for a, b in zip(values[::2], values[1::2])]
     (result,) = values
-    return result.to(x.dtype).contiguous(memory_format=layout)
+    return result
 
 
 def _interpolate_bytes(
