@@ -141,7 +141,7 @@ def _interpolate(
         neighbours.append([(p, w.view(-1, *trailing)) for p, w in both])
     grows = all(statically_known_true(o <= n) for o, n in zip(x.shape[2:-1], sizes))
     if grows and layout == torch.contiguous_format:
-        result = _one_dimension_at_a_time(x.to(dtype), neighbours)
+        result = _one_dimension_at_a_time(x, neighbours, dtype)
     else:
         result = _all_dimensions_at_once(x, neighbours, dtype)
     return result.to(x.dtype).contiguous(memory_format=layout)
@@ -151,11 +151,13 @@ def _interpolate(
 _Neighbours = list[list[tuple[torch.Tensor, torch.Tensor]]]
 
 
-def _one_dimension_at_a_time(x: torch.Tensor, neighbours: _Neighbours) -> torch.Tensor:
+def _one_dimension_at_a_time(
+    x: torch.Tensor, neighbours: _Neighbours, dtype: torch.dtype
+) -> torch.Tensor:
     """Gathers single elements only along the last dimension, and only from `x`."""
     for dim, both in reversed(list(enumerate(neighbours, start=2))):
         a, b = (
-            aten._unsafe_index(x, [None] * dim + [place]) * weight
+            aten._unsafe_index(x, [None] * dim + [place]).to(dtype) * weight
             for place, weight in both
         )
         x = a + b
