@@ -44,14 +44,25 @@ inline std::optional<std::pair<int64_t, int64_t>> rangeOf(mlir::Value value) {
   return std::pair(ends[0], ends[1]);
 }
 
+/// A number that the description gives for an argument; zero if it gives none.
+inline int64_t numberOf(mlir::Value value, llvm::StringRef attribute) {
+  mlir::DictionaryAttr attributes = attributesOfArgument(value);
+  auto number = attributes ? attributes.getAs<mlir::IntegerAttr>(attribute)
+                           : mlir::IntegerAttr();
+  return number ? number.getInt() : 0;
+}
+
 /// The number by which the description says that a frozen list of integers is
 /// the quotients of its positions: 0, 0, 0, 1, 1, 1, ...; zero if it does not.
 inline int64_t divisorOf(mlir::Value value) {
-  mlir::DictionaryAttr attributes = attributesOfArgument(value);
-  auto divisor =
-      attributes ? attributes.getAs<mlir::IntegerAttr>("anabranch.quotients")
-                 : mlir::IntegerAttr();
-  return divisor ? divisor.getInt() : 0;
+  return numberOf(value, "anabranch.quotients");
+}
+
+/// The number of positions for which a frozen list has each of its integers, in
+/// any order, the last one for as many or fewer; zero if the description does
+/// not say so.
+inline int64_t groupSizeOf(mlir::Value value) {
+  return numberOf(value, "anabranch.groups");
 }
 
 } // namespace ir

@@ -166,3 +166,43 @@ func.func @live(%x: tensor<2x10xf32>, %q: tensor<20x10xi8> {anabranch.constant =
   } -> tensor<2x20xf32>
   return %p : tensor<2x20xf32>
 }
+
+// A list names the group of each depth, in any order. `initialize` finds the
+// order that has groups side by side, and the product reads %x in it.
+#list = affine_map<(k, n) -> (k)>
+#kn = affine_map<(k, n) -> (k, n)>
+// CHECK-LABEL: func.func @by_activation
+// CHECK: anabranch.yield {{.*}} : tensor<64xi32>
+// CHECK: {initialize
+// CHECK: anabranch.yield {{.*}} : tensor<2x8x64x4xi8>
+// CHECK: {initialize
+// CHECK: anabranch.yield {{.*}} : tensor<2x2x64xf32>
+// CHECK: {initialize
+// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 8, 0, 0>
+// CHECK: kind = "contraction"
+// CHECK-NOT: anabranch.dispatch
+// CHECK: return
+func.func @by_activation(%x: tensor<2x64xf32>, %q: tensor<64x70xi8> {anabranch.constant = "q", anabranch.range = array<i64: 0, 15>}, %s: tensor<2x70xf32> {anabranch.constant = "s"}, %g: tensor<64xi32> {anabranch.constant = "g", anabranch.groups = 32 : i64}) -> tensor<2x70xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64x70xf32>
+  %f = linalg.generic {indexing_maps = [#kn, #list, #kn], iterator_types = ["parallel", "parallel"]} ins(%q, %g : tensor<64x70xi8>, tensor<64xi32>) outs(%e : tensor<64x70xf32>) {
+  ^bb0(%a: i8, %b: i32, %o: f32):
+    %c = arith.constant 8.0 : f32
+    %n = linalg.index 1 : index
+    %at = arith.index_cast %b : i32 to index
+    %t = tensor.extract %s[%at, %n] : tensor<2x70xf32>
+    %r = arith.sitofp %a : i8 to f32
+    %d = arith.subf %r, %c : f32
+    %m = arith.mulf %d, %t : f32
+    linalg.yield %m : f32
+  } -> tensor<64x70xf32>
+  %eo = tensor.empty() : tensor<2x70xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x70xf32>) -> tensor<2x70xf32>
+  %p = linalg.generic {indexing_maps = [#x, #wt, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %f : tensor<2x64xf32>, tensor<64x70xf32>) outs(%z : tensor<2x70xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b : f32
+    %r = arith.addf %o, %m : f32
+    linalg.yield %r : f32
+  } -> tensor<2x70xf32>
+  return %p : tensor<2x70xf32>
+}

@@ -2,8 +2,8 @@
 
 The compiler sees no values of constants, so the description says what it may rely on.
 Tensors of bytes whose integers fit into four bits are packed into half of their bytes.
-A list of quotients tells which depths of a weight share a scale. The code that packs a
-weight checks both again. Tensors of integers that are all one number, as zero points
+A list of quotients tells which depths of a weight share a scale, and so does a list of
+groups, of depths in another order. The code that packs a weight checks them again. Tensors of integers that are all one number, as zero points
 mostly are, count as that number."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RANGES = {torch.int8: ((-8, 7), (0, 15)), torch.uint8: ((0, 15),)}
 INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _NUMBERS = (int, *_SYMBOLIC)
-KNOWN = ("range", "quotients")
+KNOWN = ("range", "quotients", "groups")
 LEAST_ELEMENTS = 256  # smaller tensors are not worth the check
 
 
@@ -122,11 +122,13 @@ def known_values(value: torch.Tensor) -> dict[str, Any]:
 
     {"range": [low, high]} of a matrix whose integers fit into four bits, and of
     integers that are one number; {"quotients": d} of a list whose element i is i // d;
-    else {}."""
+    {"groups": d} of a list that has each of its numbers d times, the last one at most
+    so often, in another order; else {}."""
     if (number := _only_number(value)) is not None:
         return {"range": [number, number]}
-    if divisor := _divisor(value):
-        return {"quotients": divisor}
+    if size := _group_size(value):
+        in_order = torch.equal(value.long(), torch.arange(value.numel()) // size)
+        return {"quotients" if in_order else "groups": size}
     ranges = RANGES.get(value.dtype, ())
     if not ranges or value.dim() < 2 or value.numel() < LEAST_ELEMENTS:
         return {}
@@ -137,17 +139,17 @@ def known_values(value: torch.Tensor) -> dict[str, Any]:
     return {}
 
 
-def _divisor(value: torch.Tensor) -> int:
-    """The d for which element i of a list is i // d, such as the groups of a weight's
-    depths; 0 if there is none."""
+def _group_size(value: torch.Tensor) -> int:
+    """How often a list has each of its numbers 0, 1, ..., such as the groups of a
+    weight's depths; 0 if it has one less often, other than the last, or no other."""
     if value.dim() != 1 or value.dtype not in INTEGERS or value.numel() < 2:
         return 0
-    value = value.detach()
-    zeros = int((value == 0).sum())
-    if not zeros or int(value[-1]) != (value.numel() - 1) // zeros:
+    value = value.detach().long()
+    if int(value.min()) < 0 or int(value.max()) >= value.numel():
         return 0
-    positions = torch.arange(value.numel(), dtype=torch.int64)
-    return zeros if torch.equal(value.long(), positions // zeros) else 0
+    *full, last = value.bincount().tolist()
+    size = full[0] if full else 0
+    return size if last <= size and all(count == size for count in full) else 0
 
 
 def _only_number(value: torch.Tensor) -> int | None:

@@ -70,7 +70,7 @@ LogicalResult InputReader::readInput(const json::Object &input) {
              << "a watched input has known sizes, no value, and no writes";
     own.set("anabranch.watched", in.builder.getUnitAttr());
   }
-  if (failed(readRange(input, own)) || failed(readQuotients(input, own)))
+  if (failed(readRange(input, own)) || failed(readGroups(input, own)))
     return failure();
   if (input.getBoolean("mutated").value_or(false))
     own.set("anabranch.mutated", in.builder.getUnitAttr());
@@ -96,16 +96,19 @@ LogicalResult InputReader::readRange(const json::Object &input,
   return success();
 }
 
-/// Reads the divisor of a frozen list of quotients, if the description has it.
-LogicalResult InputReader::readQuotients(const json::Object &input,
-                                         NamedAttrList &own) {
-  const json::Value *given = input.get("quotients");
-  if (!given)
-    return success();
-  auto divisor = given->getAsInteger();
-  if (!divisor || *divisor <= 0 || !input.getString("constant"))
-    return in.error() << "quotients have a divisor above zero, of a constant";
-  own.set("anabranch.quotients", in.builder.getI64IntegerAttr(*divisor));
+/// Reads what the description says of a frozen list that names the group of
+/// each position, if it says anything.
+LogicalResult InputReader::readGroups(const json::Object &input,
+                                      NamedAttrList &own) {
+  for (StringRef key : {"quotients", "groups"}) {
+    const json::Value *given = input.get(key);
+    if (!given)
+      continue;
+    auto size = given->getAsInteger();
+    if (!size || *size <= 0 || !input.getString("constant"))
+      return in.error() << key << " have a size above zero, of a constant";
+    own.set(("anabranch." + key).str(), in.builder.getI64IntegerAttr(*size));
+  }
   return success();
 }
 

@@ -37,7 +37,7 @@ private:
 
   mlir::LogicalResult readInput(const Object &input);
   mlir::LogicalResult readRange(const Object &input, mlir::NamedAttrList &own);
-  mlir::LogicalResult readQuotients(const Object &input,
+  mlir::LogicalResult readGroups(const Object &input,
                                     mlir::NamedAttrList &own);
   mlir::LogicalResult nameArguments(const Array &inputs,
                                     mlir::ValueRange arguments);

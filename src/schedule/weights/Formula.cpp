@@ -7,6 +7,8 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
+#include <array>
+
 using namespace mlir;
 
 namespace anabranch {
@@ -16,14 +18,14 @@ using Kind = FormulaNode::Kind;
 
 /// Emits an index that is never negative.
 static Value emitIndex(OpBuilder &b, Location loc, AffineExpr expr,
-                       Value column, Value depth) {
+                       const WeightPoint &at) {
   if (auto dim = dyn_cast<AffineDimExpr>(expr))
-    return dim.getPosition() == 0 ? column : depth;
+    return std::array{at.column, at.depth, at.place}[dim.getPosition()];
   if (auto constant = dyn_cast<AffineConstantExpr>(expr))
     return b.create<arith::ConstantIndexOp>(loc, constant.getValue());
   auto binary = cast<AffineBinaryOpExpr>(expr);
-  Value left = emitIndex(b, loc, binary.getLHS(), column, depth);
-  Value right = emitIndex(b, loc, binary.getRHS(), column, depth);
+  Value left = emitIndex(b, loc, binary.getLHS(), at);
+  Value right = emitIndex(b, loc, binary.getRHS(), at);
   switch (expr.getKind()) {
   case AffineExprKind::Add:
     return b.create<arith::AddIOp>(loc, left, right);
@@ -36,20 +38,20 @@ static Value emitIndex(OpBuilder &b, Location loc, AffineExpr expr,
   }
 }
 
-Value TensorElement::extract(OpBuilder &b, Location loc, Value column,
-                             Value depth) const {
-  SmallVector<Value> at;
+Value TensorElement::extract(OpBuilder &b, Location loc,
+                             const WeightPoint &at) const {
+  SmallVector<Value> position;
   for (AffineExpr expr : index)
-    at.push_back(emitIndex(b, loc, expr, column, depth));
-  return b.create<tensor::ExtractOp>(loc, tensor, at);
+    position.push_back(emitIndex(b, loc, expr, at));
+  return b.create<tensor::ExtractOp>(loc, tensor, position);
 }
 
-Value Assumption::emit(OpBuilder &b, Location loc, Value column,
-                       Value depth) const {
-  Value found = b.create<arith::IndexCastOp>(
-      loc, b.getIndexType(), element.extract(b, loc, column, depth));
+Value Assumption::emit(OpBuilder &b, Location loc,
+                       const WeightPoint &at) const {
+  Value found = b.create<arith::IndexCastOp>(loc, b.getIndexType(),
+                                             element.extract(b, loc, at));
   return b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::eq, found,
-                                 emitIndex(b, loc, value, column, depth));
+                                 emitIndex(b, loc, value, at));
 }
 
 Value toFloat(OpBuilder &b, Location loc, Value value, bool isUnsigned) {
@@ -76,24 +78,23 @@ FloatType FormulaNode::type(Builder &b) const {
   return type && (type.isF16() || type.isBF16()) ? type : b.getF32Type();
 }
 
-Value FormulaNode::emit(OpBuilder &b, Location loc, Value column,
-                        Value depth) const {
+Value FormulaNode::emit(OpBuilder &b, Location loc,
+                        const WeightPoint &at) const {
   if (kind == Kind::Element)
-    return toFloat(b, loc, element.extract(b, loc, column, depth),
-                   element.isUnsigned);
+    return toFloat(b, loc, element.extract(b, loc, at), element.isUnsigned);
   if (kind == Kind::Chosen) {
-    Value at = b.create<arith::IndexCastUIOp>(
-        loc, b.getIndexType(), element.extract(b, loc, column, depth));
-    return toFloat(b, loc, b.create<tensor::ExtractOp>(loc, table, at),
+    Value position = b.create<arith::IndexCastUIOp>(
+        loc, b.getIndexType(), element.extract(b, loc, at));
+    return toFloat(b, loc, b.create<tensor::ExtractOp>(loc, table, position),
                    /*isUnsigned=*/false);
   }
   if (kind == Kind::Constant)
     return b.create<arith::ConstantOp>(
         loc, b.getF32FloatAttr(static_cast<float>(number)));
-  Value first = left->emit(b, loc, column, depth);
+  Value first = left->emit(b, loc, at);
   if (kind == Kind::Exp2)
     return b.create<math::Exp2Op>(loc, first);
-  Value second = right->emit(b, loc, column, depth);
+  Value second = right->emit(b, loc, at);
   switch (kind) {
   case Kind::Add:
     return b.create<arith::AddFOp>(loc, first, second);

@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A formula is a tree of operations that makes each element of a weight, as a
-// function of column (d0) and depth (d1). Formulas are computed in f32.
+// function of column (d0), depth (d1) and the depth's place (d2). The packed
+// weight has its depths in the order of their places: a place is the depth
+// itself, unless a list gives the depths in groups another order
+// (DepthOrder.h). Formulas are computed in f32.
 
 #ifndef ANABRANCH_SCHEDULE_WEIGHTS_FORMULA_H
 #define ANABRANCH_SCHEDULE_WEIGHTS_FORMULA_H
@@ -15,15 +18,21 @@
 namespace anabranch {
 namespace schedule {
 
-/// An element of a tensor, as a function of column (d0) and depth (d1).
+/// An element of a weight.
+struct WeightPoint {
+  mlir::Value column, depth, place;
+};
+
+/// An element of a tensor, as a function of column (d0), depth (d1) and place
+/// (d2).
 struct TensorElement {
   mlir::Value tensor;
   llvm::SmallVector<mlir::AffineExpr> index;
   bool isUnsigned = false;
 
-  /// The element at a column and a depth, in its own type.
+  /// The element for a point, in its own type.
   mlir::Value extract(mlir::OpBuilder &b, mlir::Location loc,
-                      mlir::Value column, mlir::Value depth) const;
+                      const WeightPoint &at) const;
 };
 
 struct FormulaNode;
@@ -43,8 +52,8 @@ struct FormulaNode {
   mlir::FloatType type(mlir::Builder &b) const;
 
   /// Emits the value as f32.
-  mlir::Value emit(mlir::OpBuilder &b, mlir::Location loc, mlir::Value column,
-                   mlir::Value depth) const;
+  mlir::Value emit(mlir::OpBuilder &b, mlir::Location loc,
+                   const WeightPoint &at) const;
 };
 
 /// The type of a tensor's elements.
@@ -58,15 +67,15 @@ mlir::Value toFloat(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value,
 Formula constantFormula(double number);
 Formula combine(FormulaNode::Kind kind, Formula left, Formula right);
 
-/// A formula holds while an element is this function of column (d0) and depth
-/// (d1).
+/// A formula holds while an element is this function of column (d0), depth (d1)
+/// and place (d2).
 struct Assumption {
   TensorElement element;
   mlir::AffineExpr value;
 
-  /// Emits whether it holds at a column and a depth.
-  mlir::Value emit(mlir::OpBuilder &b, mlir::Location loc, mlir::Value column,
-                   mlir::Value depth) const;
+  /// Emits whether it holds at a point.
+  mlir::Value emit(mlir::OpBuilder &b, mlir::Location loc,
+                   const WeightPoint &at) const;
 };
 
 } // namespace schedule

@@ -40,6 +40,7 @@ public:
 
   /// What the formulas read so far rely on.
   SmallVector<Assumption> assumptions;
+  std::optional<DepthOrder> order;
 
 private:
   MLIRContext *context;
@@ -144,7 +145,7 @@ private:
   }
 
   /// The index of an element that is gathered at positions which are quotients
-  /// of its own; none if a position is anything else.
+  /// of its own, or the groups of depths; none if a position is anything else.
   std::optional<SmallVector<AffineExpr>> gathered(linalg::GenericOp op,
                                                   tensor::ExtractOp extract,
                                                   ArrayRef<AffineExpr> point) {
@@ -158,26 +159,33 @@ private:
         continue;
       }
       Formula read = integerOf(op, position, point);
-      AffineExpr quotient =
-          read ? quotientBelow(read->element, size) : AffineExpr();
-      if (!quotient)
+      AffineExpr group = read ? groupBelow(read->element, size) : AffineExpr();
+      if (!group)
         return std::nullopt;
-      index.push_back(quotient);
-      found.push_back({read->element, quotient});
+      index.push_back(group);
+      found.push_back({read->element, group});
     }
     llvm::append_range(assumptions, found);
     return index;
   }
 
-  /// The quotient that an element of a list is. Null if the description does
-  /// not say so, or if the last one is not below `size`.
-  static AffineExpr quotientBelow(const TensorElement &element, int64_t size) {
+  /// The number of a group that an element of a list is. Null if the
+  /// description does not say so, or if the last one is not below `size`.
+  AffineExpr groupBelow(const TensorElement &element, int64_t size) {
     int64_t divisor = ir::divisorOf(element.tensor);
+    int64_t group = divisor ? divisor : ir::groupSizeOf(element.tensor);
     auto list = cast<RankedTensorType>(element.tensor.getType());
-    if (!divisor || list.getRank() != 1 || list.isDynamicDim(0) ||
-        (list.getDimSize(0) - 1) / divisor >= size)
+    if (!group || list.getRank() != 1 || list.isDynamicDim(0) ||
+        (list.getDimSize(0) - 1) / group >= size)
       return AffineExpr();
-    return element.index[0].floorDiv(divisor);
+    if (divisor)
+      return element.index[0].floorDiv(divisor);
+    DepthOrder other{element.tensor, group};
+    if (element.index[0] != getAffineDimExpr(1, context) ||
+        (order && *order != other))
+      return AffineExpr();
+    order = other;
+    return getAffineDimExpr(2, context).floorDiv(group);
   }
 
   /// The element that an index in a tensor is made of; null if it is none.
@@ -269,7 +277,7 @@ private:
 ReadFormula readFormula(Value tensor, AffineMap map) {
   FormulaReader reader(tensor.getContext());
   Formula formula = reader.read(tensor, map.getResults(), /*isUnsigned=*/false);
-  return {formula, std::move(reader.assumptions)};
+  return {formula, std::move(reader.assumptions), reader.order};
 }
 
 } // namespace schedule

@@ -4,7 +4,10 @@
 #ifndef ANABRANCH_SCHEDULE_WEIGHTS_FORMULAREADER_H
 #define ANABRANCH_SCHEDULE_WEIGHTS_FORMULAREADER_H
 
+#include "schedule/weights/DepthOrder.h"
 #include "schedule/weights/Formula.h"
+
+#include <optional>
 
 namespace anabranch {
 namespace schedule {
@@ -13,6 +16,8 @@ struct ReadFormula {
   Formula formula;
   /// Of frozen arguments, which may change after they were seen.
   llvm::SmallVector<Assumption> assumptions;
+  /// The order of the places that the formula names, if it names any.
+  std::optional<DepthOrder> order;
 };
 
 /// Reads the operations that lead to a tensor as a formula. `map` gives the

@@ -6,6 +6,9 @@
 //                                         %v = generic {unpack} %p, %c
 //                                         %0 = contraction %x, %v
 //
+// Where a list gives the depths in groups another order, %p and %c have this
+// order, and the contraction reads %x in it (DepthOrder.h).
+//
 // %p and %c depend on steady values only, so that `initialize` makes them.
 // %v is %f again, element by element: whatever kernel the contraction gets can
 // read it, and the kernel of quantised products knows it by its mark
@@ -34,10 +37,12 @@ using ir::QuantizedWeight;
 /// the weight.
 class WeightPacker {
 public:
+  /// `order` is the depth of each place, or null.
   WeightPacker(OpBuilder &b, Location loc, const WeightFormula &formula,
-               const QuantizedWeight &layout, int64_t columns, int64_t depths)
+               const QuantizedWeight &layout, int64_t columns, int64_t depths,
+               Value order)
       : b(b), loc(loc), formula(formula), layout(layout), columns(columns),
-        depths(depths) {}
+        depths(depths), order(order) {}
 
   /// [panels][steps][64][4] bytes.
   Value integers() {
@@ -65,8 +70,8 @@ public:
     FloatType element = values->type(b);
     return make(shape, element, [&](ArrayRef<Value> at) {
       Value column = sum(product(at[0], QuantizedWeight::panelColumns), at[2]);
-      Value value = values->emit(b, loc, clamped(column, columns),
-                                 product(at[1], layout.group));
+      Value value =
+          values->emit(b, loc, pointAt(column, product(at[1], layout.group)));
       return narrow(value, element);
     });
   }
@@ -119,6 +124,7 @@ private:
   const WeightFormula &formula;
   QuantizedWeight layout;
   int64_t columns, depths;
+  Value order;
 
   Value index(int64_t value) {
     return b.create<arith::ConstantIndexOp>(loc, value);
@@ -159,14 +165,36 @@ private:
         .getResult(0);
   }
 
+  /// The element of a column and a place; beyond the last, the last one.
+  WeightPoint pointAt(Value column, Value place) {
+    column = clamped(column, columns);
+    place = clamped(place, depths);
+    if (!order)
+      return {column, place, place};
+    Value depth = b.create<tensor::ExtractOp>(loc, order, place);
+    Value none = b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(0));
+    depth = b.create<arith::MaxSIOp>(loc, depth, none);
+    depth = b.create<arith::IndexCastUIOp>(loc, b.getIndexType(), depth);
+    return {column, depth, place};
+  }
+
+  /// Checks that the frozen lists are as they were when the formula was read.
+  void checkAssumptions(const WeightPoint &at) {
+    for (const Assumption &assumption : formula.assumptions)
+      check(assumption.emit(b, loc, at));
+    if (!order)
+      return;
+    Value depth = b.create<tensor::ExtractOp>(loc, order, at.place);
+    Value none = b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(0));
+    check(b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::sge, depth, none));
+  }
+
   /// The integer minus the lowest of its range, or the bits of the float, as
   /// i8.
-  Value integer(Value column, Value depth) {
-    column = clamped(column, columns);
-    depth = clamped(depth, depths);
-    Value value = formula.integer.extract(b, loc, column, depth);
-    for (const Assumption &assumption : formula.assumptions)
-      check(assumption.emit(b, loc, column, depth));
+  Value integer(Value column, Value place) {
+    WeightPoint at = pointAt(column, place);
+    Value value = formula.integer.extract(b, loc, at);
+    checkAssumptions(at);
     if (layout.floatType(b.getContext()))
       return b.create<arith::BitcastOp>(loc, b.getI8Type(), value);
     // A frozen argument may change after its range was seen, so initialize
@@ -266,20 +294,59 @@ public:
   void pack(linalg::GenericOp op, const WeightRole &role) {
     OpOperand &operand = op->getOpOperand(role.operand);
     std::string why;
-    Value packed = find(op, operand, role, why);
-    if (!packed) {
+    Packed packed = find(op, operand, role, why);
+    auto depth = depthOfOther(op, role);
+    if (packed.order && !depth) {
+      why = "the other operand has its depths in several dimensions";
+      packed = {};
+    }
+    if (!packed.weight) {
       if (isQuantized)
         ir::explainRefusal(op.getLoc(), "kept in its few bits", why);
       return;
     }
-    replaceOperand(op, role.operand, packed, {role.column, role.depth});
+    replaceOperand(op, role.operand, packed.weight, {role.column, role.depth});
+    if (packed.order)
+      putInOrder(op, *depth, packed.order);
   }
 
 private:
   OpBuilder b;
   SteadyValues steady;
-  DenseMap<std::tuple<Value, AffineMap, int64_t>, Value> made;
+  /// A weight, and the depth of each of its places if they have another order.
+  struct Packed {
+    Value weight, order;
+  };
+  DenseMap<std::tuple<Value, AffineMap, int64_t>, Packed> made;
   bool isQuantized = false;
+
+  /// A dimension of an operand.
+  struct Dimension {
+    unsigned operand, number;
+  };
+
+  /// The dimension of the other operand that has the depths; none if several
+  /// have them.
+  static std::optional<Dimension> depthOfOther(linalg::GenericOp op,
+                                               const WeightRole &role) {
+    unsigned other = 1 - role.operand;
+    AffineMap map = op.getIndexingMapsArray()[other];
+    if (!map.isProjectedPermutation())
+      return std::nullopt;
+    auto number =
+        map.getResultPosition(getAffineDimExpr(role.depth, op.getContext()));
+    if (!number)
+      return std::nullopt;
+    return Dimension{other, *number};
+  }
+
+  /// Has a product read a dimension of an operand in the order of places.
+  void putInOrder(linalg::GenericOp op, Dimension dimension, Value order) {
+    OpOperand &operand = op->getOpOperand(dimension.operand);
+    b.setInsertionPoint(op);
+    operand.set(
+        inOrder(b, op.getLoc(), operand.get(), dimension.number, order));
+  }
 
   /// The form in which the kernel reads the other operand.
   static QuantizedWeight::Left leftOf(linalg::GenericOp op,
@@ -294,20 +361,20 @@ private:
 
   /// The packed form of an operand. Null if there is none; `why` says the
   /// reason.
-  Value find(linalg::GenericOp op, OpOperand &operand, const WeightRole &role,
-             std::string &why) {
+  Packed find(linalg::GenericOp op, OpOperand &operand, const WeightRole &role,
+              std::string &why) {
     isQuantized = false;
     AffineMap map = op.getMatchingIndexingMap(&operand);
     auto type = cast<RankedTensorType>(operand.get().getType());
     if (!type.hasStaticShape() || type.getRank() != 2 ||
         !steady.contains(operand.get()))
-      return Value();
+      return {};
     auto dimOf = [&](unsigned loop) {
       return map.getResultPosition(b.getAffineDimExpr(loop));
     };
     auto column = dimOf(role.column), depth = dimOf(role.depth);
     if (!column || !depth)
-      return Value();
+      return {};
     // The operand's dimensions as functions of column (d0) and depth (d1).
     AffineMap access =
         AffineMap::get(2, 0,
@@ -315,28 +382,32 @@ private:
                         b.getAffineDimExpr(*column == 0 ? 1 : 0)},
                        b.getContext());
     QuantizedWeight::Left left = leftOf(op, role);
-    Value &known = made[{operand.get(), access, static_cast<int64_t>(left)}];
-    if (known)
+    Packed &known = made[{operand.get(), access, static_cast<int64_t>(left)}];
+    if (known.weight)
       return known;
     int64_t columns = type.getDimSize(*column),
             depths = type.getDimSize(*depth);
     auto formula = WeightFormula::find(operand.get(), access, columns, depths,
                                        steady, why);
     if (!formula)
-      return Value();
+      return {};
     isQuantized = true;
     auto layout = layoutOf(*formula, depths, why);
     if (!layout)
-      return Value();
+      return {};
     bool isInteger = layout->code == QuantizedWeight::Code::Integer;
     layout->left = isInteger ? left : QuantizedWeight::Left::Exact;
     b.setInsertionPoint(op);
-    WeightPacker packer(b, op.getLoc(), *formula, *layout, columns, depths);
+    if (formula->order)
+      known.order = formula->order->depths(b, op.getLoc());
+    WeightPacker packer(b, op.getLoc(), *formula, *layout, columns, depths,
+                        known.order);
     WeightPacker::Parts parts{packer.integers(), packer.table(),
                               packer.parameters(formula->scale), Value()};
     if (formula->offset)
       parts.offset = packer.parameters(formula->offset);
-    return known = packer.weight(type.getElementType(), parts);
+    known.weight = packer.weight(type.getElementType(), parts);
+    return known;
   }
 
   /// Chooses the layout of the weight. A center that is no small integer moves

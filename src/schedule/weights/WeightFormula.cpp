@@ -138,10 +138,11 @@ int64_t valueAt(AffineExpr expr, int64_t depth) {
   }
 }
 
-/// Collects the terms of a sum that depend on the depth. False if one depends
-/// on the column, too.
-bool collectDepthTerms(AffineExpr expr, SmallVectorImpl<AffineExpr> &terms) {
-  if (!expr.isFunctionOfDim(1))
+/// Collects the terms of a sum that depend on `depth`, one of the dimensions of
+/// a formula. False if one depends on the column, too.
+bool collectDepthTerms(AffineExpr expr, unsigned depth,
+                       SmallVectorImpl<AffineExpr> &terms) {
+  if (!expr.isFunctionOfDim(depth))
     return true;
   if (!expr.isFunctionOfDim(0)) {
     terms.push_back(expr);
@@ -149,18 +150,29 @@ bool collectDepthTerms(AffineExpr expr, SmallVectorImpl<AffineExpr> &terms) {
   }
   auto sum = dyn_cast<AffineBinaryOpExpr>(expr);
   return sum && sum.getKind() == AffineExprKind::Add &&
-         collectDepthTerms(sum.getLHS(), terms) &&
-         collectDepthTerms(sum.getRHS(), terms);
+         collectDepthTerms(sum.getLHS(), depth, terms) &&
+         collectDepthTerms(sum.getRHS(), depth, terms);
 }
 
-/// The largest group whose depths all have the same scale and offset; none if
-/// that cannot be shown for all columns.
+constexpr unsigned depthDim = 1, placeDim = 2;
+
+/// Whether elements that a formula reads depend on one of its dimensions.
+bool dependOn(unsigned dim, ArrayRef<const FormulaNode *> reads) {
+  return llvm::any_of(reads, [&](const FormulaNode *read) {
+    return llvm::any_of(read->element.index, [&](AffineExpr expr) {
+      return expr.isFunctionOfDim(dim);
+    });
+  });
+}
+
+/// The largest group of neighbours in `dim`, depths or places, that all have
+/// the same scale and offset; none if that cannot be shown for all columns.
 std::optional<int64_t> groupOf(ArrayRef<const FormulaNode *> parameters,
-                               int64_t depths) {
+                               unsigned dim, int64_t depths) {
   SmallVector<AffineExpr> terms;
   for (const FormulaNode *parameter : parameters)
     for (AffineExpr expr : parameter->element.index)
-      if (!collectDepthTerms(expr, terms))
+      if (!collectDepthTerms(expr, dim, terms))
         return std::nullopt;
   int64_t group = 0;
   for (AffineExpr term : terms)
@@ -230,12 +242,24 @@ WeightFormula::find(Value operand, AffineMap map, int64_t columns,
     return std::nullopt;
   }
   llvm::erase(reads, integer);
-  std::optional<int64_t> group = groupOf(reads, depths);
+  bool isOrdered = dependOn(placeDim, reads);
+  if (isOrdered && dependOn(depthDim, reads)) {
+    why = "scales and zero points have groups of depths in two orders";
+    return std::nullopt;
+  }
+  std::optional<int64_t> group =
+      groupOf(reads, isOrdered ? placeDim : depthDim, depths);
   if (!group) {
     why = "scales or zero points have no groups of depths";
     return std::nullopt;
   }
   found->group = *group;
+  if (isOrdered)
+    found->order = read.order;
+  else
+    llvm::erase_if(read.assumptions, [](const Assumption &assumption) {
+      return assumption.value.isFunctionOfDim(placeDim);
+    });
   found->range = rangeOf(*found);
   found->assumptions = std::move(read.assumptions);
   return found;

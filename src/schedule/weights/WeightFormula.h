@@ -22,6 +22,7 @@
 #define ANABRANCH_SCHEDULE_WEIGHTS_WEIGHTFORMULA_H
 
 #include "ir/QuantizedWeight.h"
+#include "schedule/weights/DepthOrder.h"
 #include "schedule/weights/Formula.h"
 #include "schedule/weights/IntegerRange.h"
 #include "schedule/weights/SteadyValues.h"
@@ -41,6 +42,8 @@ struct WeightFormula {
   Formula scale;  ///< null: one
   Formula offset; ///< null: zero
   int64_t group = 0;
+  /// The order of the depths in which groups are runs, if it is not their own.
+  std::optional<DepthOrder> order;
   /// Of frozen arguments, which may change after they were seen.
   llvm::SmallVector<Assumption> assumptions;
 

@@ -57,6 +57,13 @@ class Gptq(Layout):
         return self.scales.to(dtype)[group] * (weight - zeros[group])
 
 
+def by_activation(n: int = N, k: int = K) -> Gptq:
+    """GPTQ's weight whose depths are in groups by the order of their activations."""
+    module = Gptq(n, k)
+    module.g_idx.copy_(module.g_idx[torch.randperm(k)])
+    return module
+
+
 class Awq(Layout):
     """Words of columns in an order of their own."""
 
@@ -131,6 +138,7 @@ class Mxfp8(Layout):
 
 LAYOUTS = {
     "gptq": Gptq,
+    "gptq by activation": by_activation,
     "awq": Awq,
     "nf4": lambda: Table(64),
     "one scale": lambda: Table(N * K),
@@ -157,6 +165,7 @@ def test_a_weight_stays_in_its_few_bits(layout, dtype, rows, tmp_path) -> None:
 
 LARGE_LAYOUTS = {
     "gptq": lambda: Gptq(LARGE, LARGE),
+    "gptq by activation": lambda: by_activation(LARGE, LARGE),
     "awq": lambda: Awq(LARGE, LARGE),
     "nf4": lambda: Table(64, LARGE, LARGE),
     "mxfp4": lambda: Mxfp4(LARGE, LARGE),
@@ -187,23 +196,63 @@ def test_groups_beyond_the_scales_are_an_error() -> None:
         compiled(x)
 
 
-def test_groups_that_change() -> None:
-    """The layout relies on the groups that the list had when it was compiled."""
-    module, x = Gptq().eval(), torch.randn(2, K)
+@pytest.mark.parametrize("made", [Gptq, by_activation])
+def test_groups_that_change(made) -> None:
+    """The layout relies on the groups that the list had when it was compiled: another
+    order has another layout, and groups of other sizes have none."""
+    module, x = made().eval(), torch.randn(2, K)
     compiled = anabranch.compile(module, config=anabranch.Config(freeze=True))
+    lists = [module.g_idx.clone(), module.g_idx.flip(0), module.g_idx.clone()]
+    lists[2][lists[2].argmax()] = 0
     with torch.no_grad():
-        torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-4)
-        module.g_idx.copy_(module.g_idx.flip(0))
-        torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-4)
+        for changed in lists:
+            module.g_idx.copy_(changed)
+            torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-4)
 
 
-def test_depths_in_another_order_keep_their_scales() -> None:
-    """Groups that are no runs of depths have no layout of few bits; values are right."""
-    module, x = Gptq().eval(), torch.randn(3, K)
-    module.g_idx.copy_(module.g_idx[torch.randperm(K)])
+@pytest.mark.parametrize("rows", [1, 5, 64])
+@pytest.mark.parametrize("depths", [K, K - 16])
+def test_an_order_of_depths_in_every_form(depths, rows, tmp_path) -> None:
+    """Two weights of one input, each with an order of its own, and the last group
+    shorter, behind a norm and between pointwise operators: frozen, for any number of
+    rows, with rows in bytes, and as a package."""
+    first, second = (by_activation(N, K) for _ in range(2))
+    for module in (first, second):
+        module.qweight = module.qweight[: depths // 8].clone()
+        module.g_idx = module.g_idx[module.g_idx.argsort()[:depths].sort().values]
+    norm = nn.RMSNorm(depths)
+
+    class Gated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second, self.norm = first, second, norm
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.norm(x)
+            return torch.nn.functional.silu(self.first(x)) * self.second(x)
+
+    module, x = Gated().eval(), torch.randn(rows, depths)
+    wide = torch.nn.functional.rms_norm(x.double(), (depths,))
+    expected = torch.nn.functional.silu(first.exact(wide)) * second.exact(wide)
+    bytes_of_rows = anabranch.Config(freeze=True, activations="int8")
+    found = {
+        "frozen": anabranch.compile(
+            module, config=anabranch.Config(freeze=True), dynamic=False
+        ),
+        "any": anabranch.compile(
+            module, config=anabranch.Config(freeze=True), dynamic=True
+        ),
+        "watched": anabranch.compile(module, dynamic=False),
+        "bytes": anabranch.compile(module, config=bytes_of_rows, dynamic=False),
+    }
     with torch.no_grad():
-        found = anabranch.compile(module, config=anabranch.Config(freeze=True))(x)
-        torch.testing.assert_close(found, module(x), rtol=1e-4, atol=1e-4)
+        anabranch.export(module, tmp_path / "package", (x,))
+        found["package"] = anabranch.load(tmp_path / "package")
+        for form, function in found.items():
+            allowed = 2e-2 if form == "bytes" else 2e-6
+            result = function(x)
+            result = result[0] if isinstance(result, (list, tuple)) else result
+            assert relative_error(result, expected) <= allowed, form
 
 
 def test_a_position_beyond_the_table_is_an_error() -> None:
