@@ -1,17 +1,20 @@
 // Scatters loop over the updates. They check and clamp indices.
 // RUN: anabranch-opt %s --anabranch-lower-aten --anabranch-verify-linalg | FileCheck %s
 
+// Many updates may meet in one element: narrow floats are summed as f32 and
+// rounded once.
 // CHECK-LABEL: func @scatter_add
 //  CHECK-SAME:   %[[X:.*]]: tensor<3x4xbf16>, %[[I:.*]]: tensor<3x2xi64>, %[[S:.*]]: tensor<3x6xbf16>
 //       CHECK:   %[[PART:.*]] = tensor.extract_slice %[[S]][0, 0] [3, 2] [1, 1]
-//       CHECK:   anabranch.scatter %[[PART]] into %[[X]]
-//       CHECK:   ^bb0(%[[P:.*]]: index, %[[Q:.*]]: index, %[[OLD:.*]]: bf16, %[[NEW:.*]]: bf16):
+//       CHECK:   %[[WIDE:.*]] = linalg.generic {{.*}} ins(%[[X]] :
+//       CHECK:   anabranch.scatter %[[PART]] into %[[WIDE]]
+//       CHECK:   ^bb0(%[[P:.*]]: index, %[[Q:.*]]: index, %[[OLD:.*]]: f32, %[[NEW:.*]]: bf16):
 //       CHECK:     tensor.extract %[[I]][%[[P]], %[[Q]]]
 //       CHECK:     anabranch.check %{{.*}}, 1
 //       CHECK:     %[[AT:.*]] = arith.select
-//       CHECK:     arith.addf %{{.*}} : f32
-//       CHECK:     %[[SUM:.*]] = arith.truncf
-//       CHECK:     anabranch.yield %[[P]], %[[AT]], %[[SUM]] : index, index, bf16
+//       CHECK:     %[[SUM:.*]] = arith.addf %[[OLD]], %{{.*}} : f32
+//       CHECK:     anabranch.yield %[[P]], %[[AT]], %[[SUM]] : index, index, f32
+//       CHECK:   arith.truncf
 func.func @scatter_add(%x: tensor<3x4xbf16>, %i: tensor<3x2xi64>, %s: tensor<3x6xbf16>) -> tensor<3x4xbf16> {
   %r = anabranch.aten "scatter_add"(%x, %i, %s) {self = #anabranch.operand<0>, dim = 1, index = #anabranch.operand<1>, src = #anabranch.operand<2>} : (tensor<3x4xbf16>, tensor<3x2xi64>, tensor<3x6xbf16>) -> tensor<3x4xbf16>
   return %r : tensor<3x4xbf16>

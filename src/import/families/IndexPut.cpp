@@ -64,25 +64,25 @@ static Lowered lowerIndexPut(ir::AtenOp op, LoweringBuilder &b) {
   values.value = broadcastTo(b, values.value, sizes);
   SmallVector<Read> reads = list->reads(sizes);
   Indices extents = list->extents(b, self.value);
-  return lowered(scatter(
-      b, self, values,
-      [&](Body &body, ArrayRef<Value> point, Num current,
-          Num update) -> Placed {
-        Indices elements;
-        for (const Read &read : reads) {
-          // A read's map is projected dimensions and zeros.
-          Indices at;
-          for (AffineExpr expr : read.map.getResults()) {
-            auto dim = dyn_cast<AffineDimExpr>(expr);
-            at.push_back(dim ? point[dim.getPosition()]
-                             : Value(body.create<arith::ConstantIndexOp>(0)));
-          }
-          elements.push_back(body.builder.create<tensor::ExtractOp>(
-              body.loc, read.tensor, at));
-        }
-        return {list->target(body, point, elements, extents),
-                accumulate ? sumOf(current, update) : update};
-      }));
+  auto put = [&](Body &body, ArrayRef<Value> point, Num current,
+                 Num update) -> Placed {
+    Indices elements;
+    for (const Read &read : reads) {
+      // A read's map is projected dimensions and zeros.
+      Indices at;
+      for (AffineExpr expr : read.map.getResults()) {
+        auto dim = dyn_cast<AffineDimExpr>(expr);
+        at.push_back(dim ? point[dim.getPosition()]
+                         : Value(body.create<arith::ConstantIndexOp>(0)));
+      }
+      elements.push_back(
+          body.builder.create<tensor::ExtractOp>(body.loc, read.tensor, at));
+    }
+    return {list->target(body, point, elements, extents),
+            accumulate ? sumOf(current, update) : update};
+  };
+  return lowered(accumulate ? scatterWide(b, self, values, put)
+                            : scatter(b, self, values, put));
 }
 
 namespace {
@@ -129,15 +129,16 @@ static Lowered lowerIndexAdd(ir::AtenOp op, LoweringBuilder &b) {
     return b.refuse("alpha is symbolic");
   if (source.rank() != lines->self.rank())
     return b.refuse("the source has another rank");
-  return lowered(scatter(b, lines->self, source,
-                         [&](Body &body, ArrayRef<Value> point, Num current,
-                             Num update) -> Placed {
-                           Num scaled = s::cast(update, current.dtype.math());
-                           if (*alpha != 1)
-                             scaled = scaled * scaled.constant(*alpha);
-                           return {lines->target(body, point, /*wrap=*/false),
-                                   sumOf(current, scaled)};
-                         }));
+  return lowered(
+      scatterWide(b, lines->self, source,
+                  [&](Body &body, ArrayRef<Value> point, Num current,
+                      Num update) -> Placed {
+                    Num scaled = s::cast(update, current.dtype.math());
+                    if (*alpha != 1)
+                      scaled = scaled * scaled.constant(*alpha);
+                    return {lines->target(body, point, /*wrap=*/false),
+                            sumOf(current, scaled)};
+                  }));
 }
 
 static Lowered lowerIndexCopy(ir::AtenOp op, LoweringBuilder &b) {

@@ -36,6 +36,15 @@ Value scatter(LoweringBuilder &b, Operand init, Operand updates,
   return op.getResult();
 }
 
+Value scatterWide(LoweringBuilder &b, Operand init, Operand updates,
+                  PlaceFn place) {
+  DType narrow = init.dtype, wide = narrow.math();
+  if (narrow == wide)
+    return scatter(b, init, updates, place);
+  Operand start = b.tensor(b.convert(init, wide), wide);
+  return b.convert(b.tensor(scatter(b, start, updates, place), wide), narrow);
+}
+
 //===----------------------------------------------------------------------===//
 // Reductions of what meets in an element
 //===----------------------------------------------------------------------===//
@@ -47,9 +56,9 @@ std::optional<Merging> Merging::of(StringRef name) {
   if (name == "prod" || name == "multiply")
     return Merging{[](Num a, Num b) { return a * b; }, 1};
   if (name == "amax")
-    return Merging{s::maximum, -infinity};
+    return Merging{s::maximum, -infinity, /*isMean=*/false, /*chooses=*/true};
   if (name == "amin")
-    return Merging{s::minimum, infinity};
+    return Merging{s::minimum, infinity, /*isMean=*/false, /*chooses=*/true};
   return std::nullopt;
 }
 
@@ -67,12 +76,12 @@ static Num identityOf(Num like, double identity) {
                            : APInt::getSignedMinValue(width).getSExtValue());
 }
 
-/// Divides the sum of an element and its updates by their number. An element
-/// without updates stays.
-static Value divided(LoweringBuilder &b, Operand sum, Operand counts) {
+/// Divides the sum of an element and its updates by their number, as `dtype`.
+/// An element without updates stays.
+static Value divided(LoweringBuilder &b, Operand sum, Operand counts,
+                     DType dtype) {
   return b.elementwiseMixed(
-      {sum, counts}, sum.dtype, b.sizesOf(sum.value),
-      [](Body &, ArrayRef<Num> x) {
+      {sum, counts}, dtype, b.sizesOf(sum.value), [](Body &, ArrayRef<Num> x) {
         Num count = s::maximum(x[1], x[1].constant(1));
         if (x[0].dtype.isFloat())
           return x[0] / s::cast(count, x[0].dtype);
@@ -90,16 +99,17 @@ Value scatterMerged(LoweringBuilder &b, Operand self, Operand updates,
           return {target(body, point), identityOf(current, merging.identity)};
         });
   DType math = self.dtype.math();
-  Operand result = self;
-  result.value = scatter(
-      b, self, updates,
-      [&](Body &body, ArrayRef<Value> point, Num current,
-          Num update) -> Placed {
-        return {target(body, point),
-                merging.combine(s::cast(current, math), s::cast(update, math))};
-      });
+  auto merge = [&](Body &body, ArrayRef<Value> point, Num current,
+                   Num update) -> Placed {
+    return {target(body, point),
+            merging.combine(s::cast(current, math), s::cast(update, math))};
+  };
+  if (merging.chooses)
+    return scatter(b, self, updates, merge);
   if (!merging.isMean)
-    return result.value;
+    return scatterWide(b, self, updates, merge);
+  Operand sum = b.tensor(b.convert(self, math), math);
+  sum.value = scatter(b, sum, updates, merge);
   DType wide = DType::integer(b.context(), 64);
   Operand counts =
       b.tensor(b.fill(b.sizesOf(self.value), wide, includeSelf ? 1 : 0), wide);
@@ -108,7 +118,7 @@ Value scatterMerged(LoweringBuilder &b, Operand self, Operand updates,
       [&](Body &body, ArrayRef<Value> point, Num current, Num) -> Placed {
         return {target(body, point), current + current.constant(1)};
       });
-  return divided(b, result, counts);
+  return divided(b, sum, counts, self.dtype);
 }
 
 Value indexAt(Body &body, Value tensor, ArrayRef<Value> point, Value size,

@@ -26,6 +26,12 @@ using PlaceFn = llvm::function_ref<Placed(
 mlir::Value scatter(LoweringBuilder &b, Operand init, Operand updates,
                     PlaceFn place);
 
+/// `scatter` for updates that are added to an element, or multiply it. Many may
+/// meet in one element, so floats that are narrower than f32 are computed as
+/// f32 and rounded once.
+mlir::Value scatterWide(LoweringBuilder &b, Operand init, Operand updates,
+                        PlaceFn place);
+
 /// How a reduction merges an element with its updates.
 struct Merging {
   Num (*combine)(Num, Num);
@@ -33,6 +39,8 @@ struct Merging {
   /// extreme for an infinity.
   double identity;
   bool isMean = false;
+  /// Whether it chooses one of its operands, without rounding.
+  bool chooses = false;
 
   /// The reduction of this name in scatter_reduce or scatter; none for other
   /// names.
