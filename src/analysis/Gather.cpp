@@ -86,6 +86,12 @@ static llvm::SmallBitVector steadyLoops(const Gather &gather,
   return steady;
 }
 
+/// Reductions and products have kernels of their own.
+static bool isReduced(Value value) {
+  auto generic = value.getDefiningOp<linalg::GenericOp>();
+  return generic && generic.getNumReductionLoops() != 0;
+}
+
 std::optional<Gather> placedGather(linalg::GenericOp product,
                                    unsigned operand) {
   Value value = product->getOperand(operand);
@@ -93,8 +99,9 @@ std::optional<Gather> placedGather(linalg::GenericOp product,
   if (!gather)
     return std::nullopt;
   SmallVector<AffineMap> maps = product.getIndexingMapsArray();
-  ReadCollector collector(product.getContext(), product.getNumLoops(),
-                          [&](Value leaf) { return leaf == gather->source; });
+  ReadCollector collector(
+      product.getContext(), product.getNumLoops(),
+      [&](Value value) { return value == gather->source || isReduced(value); });
   collector.visit(value, collector.apply(maps[operand], collector.identity()));
   Reads reads = collector.take();
   gather->steady = steadyLoops(*gather, reads, product.getNumLoops());
@@ -145,10 +152,8 @@ SmallVector<Gather> gathersOfRows(Value operand) {
     return llvm::any_of(
         gathers, [&](const Gather &gather) { return gather.source == value; });
   };
-  // Reductions and products have kernels of their own.
   auto isLeaf = [&](Value value) {
-    auto generic = value.getDefiningOp<linalg::GenericOp>();
-    return isSource(value) || (generic && generic.getNumReductionLoops() != 0);
+    return isSource(value) || isReduced(value);
   };
   ReadCollector collector(operand.getContext(), rank, isLeaf);
   collector.visit(operand, collector.identity());

@@ -178,6 +178,7 @@ func.func @live(%x: tensor<2x10xf32>, %q: tensor<20x10xi8> {anabranch.constant =
 // CHECK: {initialize
 // CHECK: anabranch.yield {{.*}} : tensor<2x2x64xf32>
 // CHECK: {initialize
+// CHECK: {kind = "loops"} -> tensor<2x64xf32>
 // CHECK: anabranch.quantized_weight = array<i64: 4, 32, 8, 0, 0>
 // CHECK: kind = "contraction"
 // CHECK-NOT: anabranch.dispatch
