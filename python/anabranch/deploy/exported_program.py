@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ from ..capture.aot import export_decompositions, flatten, whole_composites
 from ..describe.description import InputSource
 from ..describe.symbol_table import bounds_of
 from ..describe.symbols import Unsupported
-from .trees import Tree, leaves
+from .trees import Key, Tree, is_key, leaves
 
 aten = torch.ops.aten
 
@@ -265,7 +266,7 @@ class _ExportedReader:
 
         tree = _tree(spec, leaf)
         self.output.args = (tuple(kept),)
-        return tree, [_output_name(path) for _, path in leaves(tree)]
+        return tree, _distinct([_output_name(path) for _, path in leaves(tree)])
 
     def _own(self, node: torch.fx.Node) -> torch.fx.Node:
         """Copies a weight that is an output, since no caller passes its memory."""
@@ -310,7 +311,7 @@ def _tree(spec: pytree.TreeSpec, leaf: Any) -> Tree:
     return {"list" if spec.type is list else "tuple": children}
 
 
-def _keys(spec: pytree.TreeSpec) -> Sequence[str] | None:
+def _keys(spec: pytree.TreeSpec) -> Sequence[Key] | None:
     """The keys of a dict, or of a dataclass that is a dict (the output of a model)."""
     if not isinstance(spec.type, type) or not issubclass(spec.type, dict):
         return None
@@ -319,8 +320,13 @@ def _keys(spec: pytree.TreeSpec) -> Sequence[str] | None:
     # a defaultdict has its factory before the keys
     if keys and isinstance(keys[-1], list):
         keys = keys[-1]
-    if len(keys) != spec.num_children or not all(isinstance(k, str) for k in keys):
-        raise Unsupported(f"a {spec.type.__name__} whose keys are no strings")
+    if len(keys) != spec.num_children:
+        raise Unsupported(f"a {spec.type.__name__} whose keys are not known")
+    if odd := [key for key in keys if not is_key(key)]:
+        raise Unsupported(
+            f"a {spec.type.__name__} with the key {odd[0]!r}: a package keeps strings, "
+            "numbers, bools and None"
+        )
     return keys
 
 
@@ -334,3 +340,17 @@ def _output_name(path: str) -> str:
     if not path:
         return "output"
     return f"output{path}" if path[0].isdecimal() else path
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """The names, where one that came before gets a number: the keys 1 and "1" of a dict
+    have one path."""
+    taken = set(names)
+    seen: set[str] = set()
+    for place, name in enumerate(names):
+        if name in seen:
+            number = next(n for n in itertools.count(2) if f"{name}_{n}" not in taken)
+            names[place] = f"{name}_{number}"
+            taken.add(names[place])
+        seen.add(name)
+    return names

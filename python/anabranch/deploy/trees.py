@@ -1,15 +1,24 @@
 """Nested arguments and results of a package, as JSON.
 
 A tree is the number of an input or output, {"tuple": [tree, ...]}, {"list": [tree,
-...]}, {"dict": [[key, tree], ...]}, or {"value": ...} for a fixed value. Needs no
-PyTorch."""
+...]}, {"dict": [[key, tree], ...]}, or {"value": ...} for a fixed value. A key is a
+string, a number, a bool or None. Needs no PyTorch."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 Tree = Any
+Key = str | int | float | None  # a bool is an int
+
+
+def is_key(value: Any) -> bool:
+    """Whether JSON gives back this key of a dict: NaN equals no key."""
+    if isinstance(value, float):
+        return not math.isnan(value)
+    return value is None or isinstance(value, str | int)
 
 
 def leaves(tree: Tree, path: tuple[str, ...] = ()) -> Iterator[tuple[int, str]]:
@@ -18,7 +27,7 @@ def leaves(tree: Tree, path: tuple[str, ...] = ()) -> Iterator[tuple[int, str]]:
         yield tree, ".".join(path)
     elif "dict" in tree:
         for key, child in tree["dict"]:
-            yield from leaves(child, (*path, key))
+            yield from leaves(child, (*path, str(key)))
     else:
         for number, child in enumerate(tree.get("tuple") or tree.get("list") or []):
             yield from leaves(child, (*path, str(number)))
@@ -45,8 +54,8 @@ def check(tree: Tree, count: int) -> None:
         check(child, count)
 
 
-def _entry(item: Any) -> tuple[str, Tree]:
-    if isinstance(item, list) and len(item) == 2 and isinstance(item[0], str):
+def _entry(item: Any) -> tuple[Key, Tree]:
+    if isinstance(item, list) and len(item) == 2 and is_key(item[0]):
         return item[0], item[1]
     raise ValueError("a dict has an entry without a key")
 
@@ -65,7 +74,8 @@ def take(tree: Tree, value: Any, where: str, put: Callable[[int, Any], None]) ->
     elif "dict" in tree:
         wanted = dict(tree["dict"])
         if not isinstance(value, Mapping) or set(value) != set(wanted):
-            raise TypeError(f"{where}: expected a dict of {', '.join(wanted)}")
+            keys = ", ".join(map(str, wanted))
+            raise TypeError(f"{where}: expected a dict of {keys}")
         for key, child in wanted.items():
             take(child, value[key], f"{where}[{key!r}]", put)
     else:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.export import Dim
 from torch.fx.traceback import preserve_node_meta
+from torch.utils._pytree import tree_leaves
 
 import anabranch
 from anabranch.trace.trace_file import read_trace
@@ -434,6 +435,38 @@ def test_bad_requests_are_refused(tmp_path):
     program = torch.export.export(model, (x,))
     refused(ValueError, "already", program, place, dynamic_shapes=rows)
     assert os.listdir(tmp_path) == []
+
+
+class Keys(nn.Module):
+    """Its dicts have keys of several types, two of which have one name."""
+
+    def forward(self, x, given):
+        pair = (x + given[3], {2.5: x - given[True]})
+        return {1: x + 1, "1": x * 2, None: pair, "a.b": x * 3, "a": {"b": x * 4}}
+
+
+def test_keys_of_dicts_need_not_be_strings(tmp_path):
+    model, x = Keys().eval(), torch.randn(3)
+    given = {3: torch.randn(3), True: torch.randn(3)}
+    anabranch.export(model, tmp_path / "p", (x, given))
+    package = anabranch.load(tmp_path / "p")
+    found, wanted = package(x, given), model(x, given)
+    assert list(found) == list(wanted) and list(found[None][1]) == [2.5]
+    for mine, eager in zip(tree_leaves(found), tree_leaves(wanted), strict=True):
+        torch.testing.assert_close(mine, eager)
+    manifest = json.loads((tmp_path / "p/manifest.json").read_text())
+    names = ["output1", "output1_2", "None.0", "None.1.2.5", "a.b", "a.b_2"]
+    assert manifest["signature"]["outputs"] == names
+    with pytest.raises(TypeError, match="given: expected a dict of 3, True"):
+        package(x, {3: x})
+
+    class Odd(nn.Module):
+        def forward(self, x):
+            return {(1, 2): x + 1}
+
+    message = r"a dict with the key \(1, 2\): a package keeps strings, numbers"
+    with pytest.raises(anabranch.CompileError, match=message):
+        anabranch.export(Odd().eval(), tmp_path / "odd", (x,))
 
 
 def test_a_tree_that_lies_is_refused(block, tmp_path):
