@@ -6,6 +6,7 @@ docs/design/shapes.md, "Tiers", has the rule and the reason for each figure."""
 from __future__ import annotations
 
 import math
+import os
 import time
 
 from .. import _C
@@ -88,19 +89,35 @@ class Gains:
         return not self.in_trial() and uses * self.of(sizes) >= self.cost
 
 
+def idle_seconds() -> float:
+    """The seconds that CPUs of this machine had nothing to run, all of them together,
+    since it started. Infinite where the system does not count them."""
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            times = file.readline().split()
+        ticks = int(times[4]) + int(times[5])  # idle, and waiting for a disk
+    except (OSError, ValueError, IndexError):
+        return math.inf
+    return ticks / os.sysconf("SC_CLK_TCK") if ticks else math.inf
+
+
 class Budget:
-    """The time that calls leave to the compiler, since the process has tiers."""
+    """The time that calls and other processes leave to the compiler, since the process
+    has tiers."""
 
     def __init__(self) -> None:
         self.cores = _C.default_threads()
         self.begin = time.monotonic()
         self.used = time.process_time()
+        self.idle = idle_seconds()
         self.spent = 0.0  # by compiling
 
     def has(self, cost: float) -> bool:
         """Whether compiling for so many seconds more takes no more than the time in
-        which cores were idle, and a share of the time in which calls computed."""
+        which cores were idle, for this process and others, and a share of the time in which calls computed."""
         used = time.process_time() - self.used  # compiling included
         idle = self.cores * (time.monotonic() - self.begin) - used
+        if math.isfinite(self.idle):
+            idle = min(idle, idle_seconds() - self.idle)
         working = used - self.spent
         return self.spent + cost <= idle + SHARE_OF_CALLS * working

@@ -129,6 +129,7 @@ DESCRIBED = Description(
 def server(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(tier_costs, "time", clock)
+    monkeypatch.setattr(tier_costs, "idle_seconds", lambda: math.inf)
     monkeypatch.setattr(tiers, "time", clock)
     monkeypatch.setattr(tier_costs._C, "default_threads", lambda: 2)
     worker = tiers.Worker()

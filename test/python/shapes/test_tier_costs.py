@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import math
+import os
 import random
 import threading
 import time
@@ -33,6 +36,7 @@ class Clock:
 def clock(monkeypatch):
     found = Clock()
     monkeypatch.setattr(tier_costs, "time", found)
+    monkeypatch.setattr(tier_costs, "idle_seconds", lambda: math.inf)
     monkeypatch.setattr(tier_costs._C, "default_threads", lambda: 2)
     return found
 
@@ -101,6 +105,37 @@ def test_busy_cores_leave_their_share_alone(clock):
     clock.used += 0.4  # by compiling
     budget.spent = 0.4
     assert not budget.has(0.4)
+
+
+def test_cores_that_others_use_are_not_idle(clock, monkeypatch):
+    idle = 1000.0
+    monkeypatch.setattr(tier_costs, "idle_seconds", lambda: idle)
+    budget = tier_costs.Budget()
+    clock.now, clock.used = 10.0, 5.0  # of 20 seconds of two cores
+    assert not budget.has(0.2)
+    idle += 1
+    assert budget.has(1.0) and not budget.has(1.2)
+    idle += 100  # of a machine with more cores than this process has
+    assert budget.has(15.0) and not budget.has(15.2)
+
+
+def test_idle_cores_are_counted_where_the_system_does(monkeypatch):
+    before = tier_costs.idle_seconds()
+    assert 0 < before <= tier_costs.idle_seconds()
+
+    def reads(text):
+        opened = lambda *_, **__: io.StringIO(text)
+        monkeypatch.setattr(tier_costs, "open", opened, raising=False)
+        return tier_costs.idle_seconds()
+
+    ticks = os.sysconf("SC_CLK_TCK")
+    assert reads(f"cpu  1 2 3 {4 * ticks} {ticks} 6 7\n") == 5
+    assert (
+        reads("cpu  0 0 0 0 0 0 0\n")
+        == reads("")
+        == reads("cpu a b c d e f")
+        == math.inf
+    )
 
 
 @pytest.mark.parametrize("seed", range(50))
