@@ -5,11 +5,13 @@
 
 #include "machine/limits/CacheFolder.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sched.h>
 #include <unistd.h>
 
@@ -22,7 +24,10 @@ namespace fs = std::filesystem;
 
 /// Raise it when the figures measured change: files of another version are
 /// measured again.
-constexpr int version = 3;
+constexpr int version = 4;
+
+/// After so many disturbed measurements the best figures stay.
+constexpr int mostDisturbed = 3;
 
 std::string cpuName() {
   std::ifstream file("/proc/cpuinfo");
@@ -47,24 +52,44 @@ constexpr std::pair<const char *, double MachineLimits::*> figures[] = {
     {"wake_us", &MachineLimits::wakeMicroseconds}};
 
 json toJson(const MachineLimits &limits) {
-  json file = {{"version", version}, {"cpu", limits.cpu}};
+  json file = {{"version", version},
+               {"cpu", limits.cpu},
+               {"disturbed", limits.disturbed}};
   for (auto [name, figure] : figures)
     file[name] = limits.*figure;
   return file;
 }
 
-/// False when the file is damaged, of another version or of another machine.
-bool fromJson(const json &file, MachineLimits &limits) {
+/// Nothing when the file is damaged, of another version or of another machine.
+std::optional<MachineLimits> fromJson(const json &file,
+                                      const std::string &cpu) {
   if (!file.is_object() || file.value("version", json()) != version ||
-      file.value("cpu", json()) != limits.cpu)
-    return false;
-  bool good = true;
+      file.value("cpu", json()) != cpu)
+    return std::nullopt;
+  MachineLimits limits;
+  limits.cpu = cpu;
+  json disturbed = file.value("disturbed", json());
+  if (!disturbed.is_number_integer())
+    return std::nullopt;
+  limits.disturbed = disturbed.get<int>();
   for (auto [name, figure] : figures) {
     json number = file.value(name, json());
-    good = good && number.is_number() && number.get<double>() > 0;
-    limits.*figure = good ? number.get<double>() : 0;
+    // One CPU wakes no other one: its figure is zero.
+    if (!number.is_number() || number.get<double>() < 0)
+      return std::nullopt;
+    limits.*figure = number.get<double>();
   }
-  return good;
+  return limits;
+}
+
+/// Other programs only slow a measurement down, so the better figure is closer
+/// to the limit.
+MachineLimits better(MachineLimits limits, const MachineLimits &other) {
+  double wake = std::min(limits.wakeMicroseconds, other.wakeMicroseconds);
+  for (auto [name, figure] : figures)
+    limits.*figure = std::max(limits.*figure, other.*figure);
+  limits.wakeMicroseconds = wake;
+  return limits;
 }
 
 /// Writes a file beside the final one and renames it, since several processes
@@ -82,27 +107,37 @@ void store(const fs::path &path, const MachineLimits &limits) {
 }
 
 MachineLimits load() {
-  MachineLimits limits;
-  limits.cpu = cpuName();
+  std::string cpu = cpuName();
   fs::path folder = cacheFolder();
   if (folder.empty())
-    return measureMachineLimits();
+    return keptLimits("", cpu, measureMachineLimits);
   char key[17];
-  std::snprintf(key, sizeof(key), "%016zx",
-                std::hash<std::string>()(limits.cpu));
+  std::snprintf(key, sizeof(key), "%016zx", std::hash<std::string>()(cpu));
   fs::path path = folder / (std::string("machine-") + key + ".json");
-  std::ifstream file(path);
-  if (file &&
-      fromJson(json::parse(file, nullptr, /*allow_exceptions=*/false), limits))
-    return limits;
-  std::string cpu = limits.cpu;
-  limits = measureMachineLimits();
-  limits.cpu = cpu;
-  store(path, limits);
-  return limits;
+  return keptLimits(path, cpu, measureMachineLimits);
 }
 
 } // namespace
+
+MachineLimits keptLimits(const std::string &path, const std::string &cpu,
+                         const std::function<MachineLimits()> &measure) {
+  std::ifstream file(path);
+  std::optional<MachineLimits> kept;
+  if (file)
+    kept =
+        fromJson(json::parse(file, nullptr, /*allow_exceptions=*/false), cpu);
+  if (kept && (!kept->disturbed || kept->disturbed >= mostDisturbed))
+    return *kept;
+  MachineLimits limits = measure();
+  limits.cpu = cpu;
+  if (kept) {
+    limits = better(limits, *kept);
+    limits.disturbed = limits.disturbed ? kept->disturbed + 1 : 0;
+  }
+  if (!path.empty())
+    store(path, limits);
+  return limits;
+}
 
 const MachineLimits &machineLimits() {
   static const MachineLimits limits = load();

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <linux/futex.h>
 #include <memory>
@@ -343,6 +344,31 @@ double wakeMicroseconds() {
   return static_cast<double>(shortest) / (2 * turns) / 1e3;
 }
 
+/// Compares the CPU time that measurements got with that of their threads,
+/// none of which sleeps.
+class CpuShare {
+public:
+  template <typename Measure> double of(int threads, Measure measure) {
+    int64_t begin = now(), used = cpuTime();
+    double rate = measure();
+    got += cpuTime() - used;
+    wanted += threads * (now() - begin);
+    return rate;
+  }
+
+  /// On a quiet machine, threads get all of it but what starting them takes.
+  bool isDisturbed() const { return got < wanted - wanted / 10; }
+
+private:
+  static int64_t cpuTime() {
+    timespec time{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return int64_t(time.tv_sec) * 1000000000 + time.tv_nsec;
+  }
+
+  int64_t got = 0, wanted = 0; // nanoseconds
+};
+
 } // namespace
 
 double measureGflops(int threads) { return gflopsOf(chooseLoops(), threads); }
@@ -372,6 +398,7 @@ double measureReadGBs(int threads, int64_t bytes) {
 
 MachineLimits measureMachineLimits() {
   Loops loops = chooseLoops();
+  CpuShare share;
   MachineLimits limits;
   int threads = 1;
   cpu_set_t set;
@@ -380,12 +407,16 @@ MachineLimits measureMachineLimits() {
   constexpr int64_t inCache = int64_t(256) << 10, inMemory = int64_t(64) << 20;
   constexpr int64_t piece = int64_t(1) << 20;
   constexpr int pieces = inMemory / piece;
-  limits.gflops = gflopsOf(loops, 1);
-  limits.cacheGBs = readGBs(loops, 1, inCache, inCache, 2000);
-  limits.memoryGBs = readGBs(loops, 1, inMemory, piece, 4 * pieces);
+  limits.gflops = share.of(1, [&] { return gflopsOf(loops, 1); });
+  limits.cacheGBs =
+      share.of(1, [&] { return readGBs(loops, 1, inCache, inCache, 2000); });
+  limits.memoryGBs = share.of(
+      1, [&] { return readGBs(loops, 1, inMemory, piece, 4 * pieces); });
   if (threads > 1) {
-    limits.gflopsAll = gflopsOf(loops, threads);
-    // Half a GiB does not fit the caches of many CPUs together either.
+    limits.gflopsAll =
+        share.of(threads, [&] { return gflopsOf(loops, threads); });
+    // Half a GiB does not fit the caches of many CPUs together either. The
+    // threads' memory is filled by one of them, so it has no part in the share.
     limits.memoryGBsAll = readGBs(
         loops, threads, inMemory / std::max(1, threads / 8), piece, 4 * pieces);
     limits.wakeMicroseconds = wakeMicroseconds();
@@ -393,6 +424,7 @@ MachineLimits measureMachineLimits() {
   // Two hardware threads of one core may be slower together than one alone.
   limits.gflopsAll = std::max(limits.gflopsAll, limits.gflops);
   limits.memoryGBsAll = std::max(limits.memoryGBsAll, limits.memoryGBs);
+  limits.disturbed = share.isDisturbed();
   return limits;
 }
 

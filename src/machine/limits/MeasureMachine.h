@@ -18,6 +18,9 @@ struct MachineLimits {
   double cacheGBs = 0; ///< from the second-level cache, one CPU
   double memoryGBs = 0, memoryGBsAll = 0;
   double wakeMicroseconds = 0; ///< from waking a thread to its answer
+  /// How many measurements in turn were disturbed: other programs had CPUs
+  /// meanwhile. Zero if the last one was not.
+  int disturbed = 0;
 };
 
 /// Measures for half a second, in short loops. Any thread.
