@@ -1,7 +1,7 @@
 """Compiles models with the wheels of dist/, on each Python of this machine.
 
     run_pythons.py                        with the torch of the project
-    run_pythons.py --torch 2.14.1 2.15.0  with each of these
+    run_pythons.py --torch 2.14.1,2.15.0  with each of these
     run_pythons.py --python 3.13 test/python/shapes   these tests on one Python
 
 Each pair of a Python and a torch has an environment in .cache/pythons, which is kept:
@@ -92,11 +92,16 @@ def environments(versions: list[str], torches: list[str]) -> list[Environment]:
     return [Environment(python, torch) for torch in torches for python in chosen]
 
 
+def _words(given: str) -> list[str]:
+    return given.split(",")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tests", nargs="*", help="files or folders of tests")
-    parser.add_argument("--python", nargs="+", default=[], help="such as 3.13")
-    parser.add_argument("--torch", nargs="+", default=[project_torch()])
+    # Several are one word: tests may follow it.
+    parser.add_argument("--python", type=_words, default=[], help="such as 3.13,3.14")
+    parser.add_argument("--torch", type=_words, default=[project_torch()])
     given = parser.parse_args()
     outcomes = []
     for environment in environments(given.python, given.torch):
