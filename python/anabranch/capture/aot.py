@@ -33,6 +33,7 @@ from . import (
     whole_operators,
 )
 from .decompositions import (
+    bessel,
     histograms,
     identity,
     interpolation,
@@ -96,6 +97,7 @@ def _with_own(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., A
         identity,
         interpolation,
         special_functions,
+        bessel,
         transformer_layers,
         selections,
         histograms,

@@ -1,14 +1,16 @@
-"""erfinv and the functions of the gamma function run in kernels, and equal PyTorch's."""
+"""erfinv, modified Bessel functions and the functions of the gamma function run in
+kernels, and equal PyTorch's."""
 
 from __future__ import annotations
 
+import functools
 import math
 
 import pytest
 import torch
 
 import anabranch
-from anabranch.capture.decompositions import special_functions
+from anabranch.capture.decompositions import bessel, special_functions
 
 DOUBLE = torch.float64
 ENDS = torch.tensor(
@@ -20,7 +22,12 @@ FUNCTIONS = {
     "digamma": (torch.digamma, special_functions._digamma),
     "trigamma": (lambda x: torch.polygamma(1, x), special_functions._trigamma),
     "erfinv": (torch.erfinv, special_functions._erfinv),
+    "i0": (torch.i0, functools.partial(bessel._modified, 0)),
+    "i0e": (torch.special.i0e, functools.partial(bessel._scaled, 0)),
+    "i1": (torch.special.i1, functools.partial(bessel._modified, 1)),
+    "i1e": (torch.special.i1e, functools.partial(bessel._scaled, 1)),
 }
+BESSEL = ("i0", "i0e", "i1", "i1e")
 
 
 def points(name, dtype=DOUBLE):
@@ -28,6 +35,10 @@ def points(name, dtype=DOUBLE):
     if name == "erfinv":
         smooth = torch.linspace(-1 + 1e-7, 1 - 1e-7, 4001, dtype=DOUBLE)
         return torch.cat([smooth, ENDS]).to(dtype)
+    if name in BESSEL:
+        # Beyond, and at infinity, PyTorch's functions end too early.
+        x = torch.cat([torch.linspace(-700, 700, 4001, dtype=DOUBLE), ENDS]).to(dtype)
+        return x[~x.isinf()]
     small = torch.logspace(-300, -1, 300, dtype=DOUBLE)
     large = torch.logspace(1, 300, 300, dtype=DOUBLE)
     # Not so close to a pole that the rounding of pi times x decides.
@@ -65,19 +76,39 @@ def test_kernels_compute_all_of_them(dtype, dynamic):
     assert anabranch.counters.fallback_calls == 0
 
 
-def test_gradients_run_in_kernels_too():
-    def function(x):
-        return torch.lgamma(x).sum()
-
+@pytest.mark.parametrize(
+    ("function", "slope"),
+    [(torch.lgamma, torch.digamma), (torch.i0, torch.special.i1)],
+)
+def test_gradients_run_in_kernels_too(function, slope):
     x = torch.linspace(0.1, 20, 50, requires_grad=True)
-    anabranch.compile(function)(x).backward()
-    torch.testing.assert_close(x.grad, torch.digamma(x.detach()))
+    anabranch.compile(lambda x: function(x).sum())(x).backward()
+    torch.testing.assert_close(x.grad, slope(x.detach()))
     assert anabranch.counters.fallback_calls == 0
+
+
+def test_bessel_functions_at_their_ends():
+    """Exact values by mpmath: PyTorch's i0 is infinite from 710 on, and NaN at
+    infinity."""
+
+    def function(x):
+        modified = torch.special.modified_bessel_i0, torch.special.modified_bessel_i1
+        return [f(x) for f in (torch.i0, *modified, torch.special.i1e)]
+
+    x = torch.tensor([712.0, -712.0, 1e4, math.inf, -math.inf], dtype=DOUBLE)
+    even, odd = 2.4684110577627523e307, 2.4666770135246153e307
+    found = anabranch.compile(function)(x)
+    wanted = torch.tensor([even, even, math.inf, math.inf, math.inf], dtype=DOUBLE)
+    torch.testing.assert_close(found[:2], [wanted, wanted])
+    wanted = torch.tensor([odd, -odd, math.inf, math.inf, -math.inf], dtype=DOUBLE)
+    torch.testing.assert_close(found[2], wanted)
+    torch.testing.assert_close(found[3], torch.special.i1e(x))
 
 
 def test_integers_give_floats():
     x = torch.arange(1, 9)
-    torch.testing.assert_close(anabranch.compile(torch.lgamma)(x), torch.lgamma(x))
+    for function in (torch.lgamma, torch.i0, torch.special.i1e):
+        torch.testing.assert_close(anabranch.compile(function)(x), function(x))
 
 
 def test_what_has_no_formula_runs_through_pytorch():

@@ -2,6 +2,8 @@
 has kernels for. Each module has `decompositions()`, which `aot` adds to its table. Start
 with `identity`.
 
+bessel              decomposes the modified Bessel functions of the first kind
+formulas            what formulas of one argument share
 histograms          decomposes histograms of several dimensions
 identity            decomposes torch.eye
 interpolation       decomposes linear interpolation

@@ -5,16 +5,15 @@ Narrower floats are computed in float64 and rounded once."""
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 
+from .formulas import in_float64, polynomial
+
 aten = torch.ops.aten
-# Where it returns NotImplemented, PyTorch runs the operator.
-Formula = Callable[[torch.Tensor], Any]
 
 # Beyond this argument the asymptotic series below have the precision of float64.
 LARGE = 10
@@ -37,30 +36,11 @@ TAIL = (
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     return {
-        aten.lgamma.default: _in_float64(_lgamma),
-        aten.digamma.default: _in_float64(_digamma),
+        aten.lgamma.default: in_float64(_lgamma),
+        aten.digamma.default: in_float64(_digamma),
         aten.polygamma.default: _polygamma,
         aten.erfinv.default: _narrow_erfinv,
     }
-
-
-def _in_float64(formula: Formula) -> Formula:
-    @functools.wraps(formula)
-    def compute(x: torch.Tensor) -> Any:
-        if x.is_complex():
-            return NotImplemented
-        dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
-        return formula(x.to(torch.float64)).to(dtype)
-
-    return compute
-
-
-def _polynomial(x: torch.Tensor, coefficients: Sequence[float]) -> torch.Tensor:
-    """The highest power's coefficient is the first."""
-    result = torch.full_like(x, coefficients[0])
-    for coefficient in coefficients[1:]:
-        result = result * x + coefficient
-    return result
 
 
 def _from_integer(x: torch.Tensor) -> torch.Tensor:
@@ -101,7 +81,7 @@ def _lgamma(x: torch.Tensor) -> torch.Tensor:
     inverse = 1 / large
     # This form is infinite, and no NaN, where x is.
     series = (large - 0.5) * (torch.log(large) - 1) + 0.5 * (math.log(2 * math.pi) - 1)
-    series = series + inverse * _polynomial(inverse * inverse, STIRLING[::-1])
+    series = series + inverse * polynomial(inverse * inverse, STIRLING[::-1])
     result = series - torch.where(moves, torch.log(product), 0.0)
     sine = torch.sin(math.pi * _from_integer(x)).abs()
     mirrored = math.log(math.pi) - torch.log(sine) - result
@@ -118,7 +98,7 @@ def _digamma(x: torch.Tensor) -> torch.Tensor:
         moved = moved + 1 / (steps + step)
     square = 1 / (large * large)
     series = torch.log(large) - 0.5 / large
-    series = series - square * _polynomial(square, DERIVATIVE[::-1])
+    series = series - square * polynomial(square, DERIVATIVE[::-1])
     result = series - torch.where(moves, moved, 0.0)
     part = _from_integer(x)
     mirrored = result - math.pi / torch.tan(math.pi * part)
@@ -134,7 +114,7 @@ def _polygamma(n: int, x: torch.Tensor) -> Any:
     large numbers."""
     if n > 1 or (n == 1 and x.dtype not in (torch.float32, torch.float64)):
         return NotImplemented
-    return _in_float64(_trigamma if n else _digamma)(x)
+    return in_float64(_trigamma if n else _digamma)(x)
 
 
 def _trigamma(x: torch.Tensor) -> torch.Tensor:
@@ -145,7 +125,7 @@ def _trigamma(x: torch.Tensor) -> torch.Tensor:
         moved = moved + 1 / ((steps + step) * (steps + step))
     inverse = 1 / large
     square = inverse * inverse
-    series = inverse + square * (0.5 + inverse * _polynomial(square, BERNOULLI[::-1]))
+    series = inverse + square * (0.5 + inverse * polynomial(square, BERNOULLI[::-1]))
     result = series + torch.where(moves, moved, 0.0)
     sine = torch.sin(math.pi * _from_integer(x)) / math.pi
     return torch.where(reflects, 1 / (sine * sine) - result, result)
@@ -153,14 +133,14 @@ def _trigamma(x: torch.Tensor) -> torch.Tensor:
 
 def _narrow_erfinv(x: torch.Tensor) -> Any:
     """In float64, PyTorch's operator is closer to one than the approximation goes."""
-    return NotImplemented if x.dtype == torch.float64 else _in_float64(_erfinv)(x)
+    return NotImplemented if x.dtype == torch.float64 else in_float64(_erfinv)(x)
 
 
 def _erfinv(x: torch.Tensor) -> torch.Tensor:
     """An approximation in the precision of float32, and two steps of Newton's method."""
     w = -torch.log1p(-x * x)
-    centre = _polynomial(w - 2.5, CENTRE)
-    tail = _polynomial(torch.sqrt(w) - 3, TAIL)
+    centre = polynomial(w - 2.5, CENTRE)
+    tail = polynomial(torch.sqrt(w) - 3, TAIL)
     result = torch.where(w < 5, centre, tail) * x
     for _ in range(2):
         slope = 2 / math.sqrt(math.pi) * torch.exp(-result * result)
