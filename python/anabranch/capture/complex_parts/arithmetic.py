@@ -66,7 +66,7 @@ def _div(left: Any, right: Any) -> Complex:
 
 
 @rule(aten.reciprocal.default)
-def _reciprocal(value: Complex) -> Complex:
+def reciprocal(value: Complex) -> Complex:
     return _div(1.0, value)
 
 
@@ -75,7 +75,7 @@ def _pow(value: Any, exponent: Any) -> Any:
     if not isinstance(value, Complex) or exponent not in (1, 2, 3, -1):
         return NotImplemented
     if exponent == -1:
-        return _reciprocal(value)
+        return reciprocal(value)
     result = value
     for _ in range(int(exponent) - 1):
         result = multiply(result, value)
@@ -105,12 +105,12 @@ def _neg_view(value: Any) -> Any:
 
 
 @rule(aten.abs.default)
-def _abs(value: Complex) -> Tensor:
+def size_of(value: Complex) -> Tensor:
     return torch.hypot(value.re, value.im)
 
 
 @rule(aten.angle.default)
-def _angle(value: Complex) -> Tensor:
+def angle_of(value: Complex) -> Tensor:
     return torch.atan2(value.im, value.re)
 
 
@@ -121,21 +121,6 @@ def _sgn(value: Complex) -> Complex:
     return Complex(
         torch.where(zero, 0.0, value.re / size), torch.where(zero, 0.0, value.im / size)
     )
-
-
-@rule(aten.exp.default)
-def _exp(value: Complex) -> Complex:
-    return _polar(torch.exp(value.re), value.im)
-
-
-@rule(aten.log.default)
-def _log(value: Complex) -> Complex:
-    return Complex(torch.log(_abs(value)), _angle(value))
-
-
-@rule(aten.polar.default)
-def _polar(size: Tensor, angle: Tensor) -> Complex:
-    return Complex(size * torch.cos(angle), size * torch.sin(angle))
 
 
 @rule(aten.complex.default)

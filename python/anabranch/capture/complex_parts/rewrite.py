@@ -30,7 +30,13 @@ from ...describe.symbols import names
 from ...describe.tensors import foreign_strides
 from .. import handmade
 from ..aot import all_decompositions
-from . import arithmetic, moves, products, transforms  # noqa: F401 - they fill RULES
+from . import (  # noqa: F401 - they fill RULES
+    arithmetic,
+    functions,
+    moves,
+    products,
+    transforms,
+)
 from .values import PART_DTYPES, RULES, Complex
 
 aten = torch.ops.aten
