@@ -22,7 +22,7 @@ test-fast: build ## the subset to run after each edit, about a minute
 
 # Rates of an emulator say nothing. It hangs where a process forks while another thread runs.
 NOT_EMULATED := -MeasureMachine.*:Processes.AFork*
-ARM_KERNELS := *neoverse*:*aarch64*:*EmitKernel*:*RegionWrite*:*RowPrefetch*
+ARM_KERNELS := *neoverse*:*aarch64*:*EmitKernel*:*StridedLanes*:*RegionWrite*:*RowPrefetch*
 ARM_ROOMS := process-test trace-test package-test cache-test fft-test machine-test runtime-test
 EMULATOR := qemu-aarch64-static -L /usr/aarch64-linux-gnu -cpu max
 SIDE_BY_SIDE := -n2 --dist=worksteal

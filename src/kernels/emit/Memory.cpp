@@ -185,6 +185,41 @@ static Value loadStrided(LaneBuilder &lanes, const Buffer &buffer,
   return merged;
 }
 
+/// The address of a lane, at a constant distance from that of lane 0.
+static Value laneAddress(LaneBuilder &lanes, const Buffer &buffer, Lanes offset,
+                         int64_t lane) {
+  int64_t bytes = lane * offset.step * elementBytes(buffer.element);
+  return addBytes(lanes, address(lanes, buffer, offset.value),
+                  lanes.index(bytes));
+}
+
+/// If no instruction takes an address for each lane, LLVM would keep the
+/// addresses of a gather in vectors and take each from there.
+static Value loadLaneByLane(LaneBuilder &lanes, const Buffer &buffer,
+                            Lanes offset) {
+  OpBuilder &b = lanes.builder;
+  Type element = memoryType(buffer.element);
+  SmallVector<Value> loaded;
+  for (int64_t lane = 0; lane < lanes.width; ++lane)
+    loaded.push_back(b.create<LLVM::LoadOp>(
+        lanes.loc, element, laneAddress(lanes, buffer, offset, lane),
+        elementBytes(element)));
+  return lanes.make<vector::FromElementsOp>(
+      VectorType::get({lanes.width}, element), loaded);
+}
+
+/// Scatters of AVX-512 are no faster. On an AMD EPYC, one thread convolves 96
+/// channels of 56 x 56 points by 3 x 3 in 152 us, and in 255 us with scatters.
+/// By LLVM's model of Sapphire Rapids, a block of 48 channels takes 6 % more
+/// cycles than with scatters, a window of 5 x 5 takes 6 % less.
+static void storeLaneByLane(LaneBuilder &lanes, const Buffer &buffer,
+                            Lanes offset, Value stored) {
+  for (int64_t lane = 0; lane < lanes.width; ++lane)
+    lanes.builder.create<LLVM::StoreOp>(
+        lanes.loc, lanes.make<vector::ExtractOp>(stored, lane),
+        laneAddress(lanes, buffer, offset, lane), elementBytes(buffer.element));
+}
+
 Value loadRaw(LaneBuilder &lanes, const Buffer &buffer, ArrayRef<Lanes> index) {
   Lanes offset = offsetOf(lanes, buffer, index);
   return loadVector(lanes, address(lanes, buffer, offset.value),
@@ -213,6 +248,9 @@ Lanes load(LaneBuilder &lanes, const Buffer &buffer, ArrayRef<Lanes> index) {
   } else if (offset.isLinear() && std::abs(offset.step) <= widestStep &&
              !lanes.mask) {
     loaded = loadStrided(lanes, buffer, offset);
+  } else if (offset.isLinear() && !lanes.mask &&
+             !lanes.isa.hasGather(8 * alignment)) {
+    loaded = loadLaneByLane(lanes, buffer, offset);
   } else {
     loaded = b.create<LLVM::masked_gather>(
         lanes.loc, VectorType::get({lanes.width}, element),
@@ -249,9 +287,12 @@ void store(LaneBuilder &lanes, const Buffer &buffer, ArrayRef<Lanes> index,
   }
   Value stored = toMemory(lanes, lanes.vector(value), buffer.element);
   if (!offset.isLinear() || offset.step != 1) {
-    b.create<LLVM::masked_scatter>(
-        lanes.loc, stored, addresses(lanes, buffer, offset), activeMask(lanes),
-        b.getI32IntegerAttr(alignment));
+    if (offset.isLinear() && !lanes.mask)
+      storeLaneByLane(lanes, buffer, offset, stored);
+    else
+      b.create<LLVM::masked_scatter>(
+          lanes.loc, stored, addresses(lanes, buffer, offset),
+          activeMask(lanes), b.getI32IntegerAttr(alignment));
     return;
   }
   Value pointer = address(lanes, buffer, offset.value);

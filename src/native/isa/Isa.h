@@ -34,6 +34,12 @@ public:
   /// Registers that hold matrices; null if there are none.
   virtual const Tiles *tiles() const = 0;
 
+  //===-- Memory ---------------------------------------------------------===//
+
+  /// Whether one instruction loads lanes of `bits` bits each from an address of
+  /// its own.
+  virtual bool hasGather(int64_t bits) const = 0;
+
   //===-- Products -------------------------------------------------------===//
 
   /// Whether an instruction multiplies so. Products of f32 exist everywhere.

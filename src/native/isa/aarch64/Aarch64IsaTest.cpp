@@ -33,6 +33,7 @@ TEST_P(Aarch64IsaTest, HasWhatTheFeaturesSay) {
   EXPECT_EQ(isa.roundsToBF16(), e.bf16);
   EXPECT_TRUE(isa.convertsF16() && isa.fusesMultiplyAdd());
   EXPECT_FALSE(isa.tiles());
+  EXPECT_FALSE(isa.hasGather(32));
 }
 
 /// A rate that the instruction set lacks would be believed.

@@ -45,6 +45,8 @@ TEST_P(IsaTest, HasWhatTheFeaturesSay) {
   EXPECT_EQ(isa.has(Multiply::TileBF16), e.hasTiles);
   EXPECT_EQ(isa.fusesMultiplyAdd(), e.bytes > 16);
   EXPECT_EQ(isa.convertsF16(), e.bytes > 16);
+  EXPECT_EQ(isa.hasGather(32), e.bytes > 16);
+  EXPECT_FALSE(isa.hasGather(16));
 }
 
 TEST_P(IsaTest, HasTablesInWideRegisters) {
