@@ -69,15 +69,18 @@ void GroupEmitter::emitLaneLoop(const TilePart &part) {
   }
   if (group.rowLevels)
     return emitInRowOrder(part);
-  vectorsOf(part).emit(lanes, {}, [&](Lanes index, ValueRange) {
-    context.setShared(group.sharedLoops[group.laneLoop], index);
-    auto position = [&] { emitPosition(part); };
-    if (group.blockLoop >= 0)
-      PositionBlock(context, position).emit();
-    else
-      position();
-    return Values();
-  });
+  auto vectors = [&](llvm::function_ref<void()> emitBody) {
+    vectorsOf(part).emit(lanes, {}, [&](Lanes index, ValueRange) {
+      context.setShared(group.sharedLoops[group.laneLoop], index);
+      emitBody();
+      return Values();
+    });
+  };
+  auto position = [&] { emitPosition(part); };
+  if (group.blockLoop >= 0)
+    PositionBlock(context, position).around(vectors);
+  else
+    vectors(position);
 }
 
 /// The lanes of the tile, vector by vector.

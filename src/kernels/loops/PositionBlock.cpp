@@ -14,44 +14,66 @@ using namespace mlir;
 namespace anabranch {
 namespace kernels {
 
-void PositionBlock::emit() {
-  const NestGroup &group = context.group;
-  const SharedLoop &loop = group.sharedLoops[group.blockLoop];
-  Lanes number = context.sharedIndex[loop.dims.back()];
-  Value block = lanes.index(group.blockSize);
-  Value first = lanes.mulIndex(number.value, block);
-  Value size = sizeOf(context.function, group, loop);
-  Value end = lanes.addIndex(first, block);
-  bool isTransposed = !group.transposedLoads.empty();
-  auto singly = [&] {
-    emitSingly(loop, first, lanes.minIndex(end, size));
-    return Values();
-  };
-  auto whole = [&] {
-    if (isTransposed)
-      emitTransposed(loop, first);
-    else if (group.interleavesStores)
-      emitWithWholeStores(loop, first);
-    else
-      emitInterleaved(loop, first);
-    return Values();
-  };
+PositionBlock::PositionBlock(LoopContext &context,
+                             std::function<void()> emitPosition)
+    : context(context), lanes(context.lanes),
+      loop(context.group.sharedLoops[context.group.blockLoop]),
+      isInterleaved(context.group.transposedLoads.empty() &&
+                    !context.group.interleavesStores),
+      emitPosition(std::move(emitPosition)),
+      number(context.sharedIndex[loop.dims.back()]) {
+  Value block = lanes.index(context.group.blockSize);
+  first = lanes.mulIndex(number.value, block);
+  end = lanes.addIndex(first, block);
+  size = sizeOf(context.function, context.group, loop);
   APInt known;
-  if (lanes.mask && (isTransposed || group.interleavesStores)) {
-    singly();
-  } else if (matchPattern(size, m_ConstantInt(&known)) &&
-             known.getSExtValue() % group.blockSize == 0) {
+  if (matchPattern(size, m_ConstantInt(&known)))
+    rest = known.getSExtValue() % context.group.blockSize;
+}
+
+void PositionBlock::around(
+    llvm::function_ref<void(llvm::function_ref<void()>)> emitLoops) {
+  auto whole = [&] {
+    emitLoops([&] { emitWhole(); });
+    return Values();
+  };
+  auto last = [&] {
+    emitLoops([&] { emitLast(); });
+    return Values();
+  };
+  if (rest == 0) {
     whole();
   } else {
     Value fits =
         lanes.make<arith::CmpIOp>(arith::CmpIPredicate::sle, end, size);
-    lanes.ifElse(fits, TypeRange(), whole, singly);
+    lanes.ifElse(fits, TypeRange(), whole, last);
   }
   context.setShared(loop, number);
 }
 
-void PositionBlock::emitSingly(const SharedLoop &loop, Value first, Value end) {
-  lanes.loop(first, end, 1, [&](Value position) {
+void PositionBlock::emitWhole() {
+  const NestGroup &group = context.group;
+  if (lanes.mask && !isInterleaved)
+    emitSingly();
+  else if (!group.transposedLoads.empty())
+    emitTransposed();
+  else if (group.interleavesStores)
+    emitWithWholeStores();
+  else
+    emitInterleaved(group.blockSize);
+}
+
+void PositionBlock::emitLast() {
+  // A loop over these would hold what they share in registers, each for one or
+  // two positions.
+  if (isInterleaved && rest)
+    emitInterleaved(*rest);
+  else
+    emitSingly();
+}
+
+void PositionBlock::emitSingly() {
+  lanes.loop(first, lanes.minIndex(end, size), 1, [&](Value position) {
     context.setShared(loop, Lanes::uniform(position));
     emitPosition();
   });
@@ -66,7 +88,7 @@ struct Loaded {
 };
 } // namespace
 
-void PositionBlock::emitTransposed(const SharedLoop &loop, Value first) {
+void PositionBlock::emitTransposed() {
   const NestGroup &group = context.group;
   ArrayRef<TransposedLoad> loads = group.transposedLoads;
   context.setShared(loop, Lanes::uniform(first));
@@ -103,9 +125,9 @@ void PositionBlock::emitTransposed(const SharedLoop &loop, Value first) {
   }
 }
 
-void PositionBlock::emitInterleaved(const SharedLoop &loop, Value first) {
+void PositionBlock::emitInterleaved(int64_t positions) {
   Interleaver interleaver(lanes.builder);
-  for (int64_t i = 0; i < context.group.blockSize; ++i)
+  for (int64_t i = 0; i < positions; ++i)
     interleaver.add([&] {
       Value position = lanes.addIndex(first, lanes.index(i));
       context.setShared(loop, Lanes::uniform(position));
@@ -114,7 +136,7 @@ void PositionBlock::emitInterleaved(const SharedLoop &loop, Value first) {
   interleaver.finish();
 }
 
-void PositionBlock::emitWithWholeStores(const SharedLoop &loop, Value first) {
+void PositionBlock::emitWithWholeStores() {
   SmallVector<PendingStore> pending;
   context.pending = &pending;
   int64_t size = context.group.blockSize;

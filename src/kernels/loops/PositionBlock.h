@@ -18,22 +18,31 @@ namespace kernels {
 /// read is loaded once and needs its register only for a short time.
 class PositionBlock {
 public:
-  PositionBlock(LoopContext &context, std::function<void()> emitPosition)
-      : context(context), lanes(context.lanes),
-        emitPosition(std::move(emitPosition)) {}
+  /// The shared index of the block loop is the block's number.
+  PositionBlock(LoopContext &context, std::function<void()> emitPosition);
 
-  /// Emits the block. The shared index of the block loop is the block's number.
-  void emit();
+  /// Calls `emitLoops` with the body that it emits for each vector of lanes:
+  /// for a whole block, and again if the last block may have fewer positions.
+  /// Which of the two it is doesn't change in the loops, so each has one body.
+  void around(llvm::function_ref<void(llvm::function_ref<void()>)> emitLoops);
 
 private:
   LoopContext &context;
   LaneBuilder &lanes;
+  const SharedLoop &loop;
+  const bool isInterleaved;
   std::function<void()> emitPosition;
+  const Lanes number;
+  mlir::Value first, end;      ///< the positions of a whole block
+  mlir::Value size;            ///< of the loop
+  std::optional<int64_t> rest; ///< positions of the last block; 0: it is whole
 
-  void emitTransposed(const SharedLoop &loop, mlir::Value first);
-  void emitInterleaved(const SharedLoop &loop, mlir::Value first);
-  void emitWithWholeStores(const SharedLoop &loop, mlir::Value first);
-  void emitSingly(const SharedLoop &loop, mlir::Value first, mlir::Value end);
+  void emitWhole();
+  void emitLast();
+  void emitTransposed();
+  void emitInterleaved(int64_t positions);
+  void emitWithWholeStores();
+  void emitSingly();
 };
 
 } // namespace kernels
