@@ -50,7 +50,8 @@ void setQuantizedWeight(Operation *op, const QuantizedWeight &weight) {
               DenseI64ArrayAttr::get(op->getContext(),
                                      {weight.bits, weight.group, weight.center,
                                       static_cast<int64_t>(weight.left),
-                                      static_cast<int64_t>(weight.code)}));
+                                      static_cast<int64_t>(weight.code),
+                                      static_cast<int64_t>(weight.hasScale)}));
 }
 
 std::optional<QuantizedWeight> quantizedWeightOf(Operation *op) {
@@ -59,9 +60,12 @@ std::optional<QuantizedWeight> quantizedWeightOf(Operation *op) {
   auto numbers = op->getAttrOfType<DenseI64ArrayAttr>(attributeName);
   if (!numbers)
     return std::nullopt;
-  return QuantizedWeight{numbers[0], numbers[1], numbers[2],
+  return QuantizedWeight{numbers[0],
+                         numbers[1],
+                         numbers[2],
                          static_cast<QuantizedWeight::Left>(numbers[3]),
-                         static_cast<QuantizedWeight::Code>(numbers[4])};
+                         static_cast<QuantizedWeight::Code>(numbers[4]),
+                         numbers[5] != 0};
 }
 
 } // namespace ir

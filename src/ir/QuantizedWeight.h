@@ -57,6 +57,8 @@ struct QuantizedWeight {
     Table ///< a position in a table
   };
   Code code = Code::Integer;
+  /// Whether there are scales. Without them they are one.
+  bool hasScale = true;
 
   /// The code of an element type; Integer if it is no float of eight bits.
   static Code codeOf(mlir::Type type);

@@ -16,7 +16,7 @@
 // CHECK: {initialize
 // CHECK: anabranch.yield {{.*}} : tensor<2x2x64xf32>
 // CHECK: {initialize
-// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 8, 0, 0>
+// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 8, 0, 0, 1>
 // CHECK: kind = "contraction"
 func.func @nibbles(%x: tensor<2x64xf32>, %q: tensor<70x32xi8> {anabranch.constant = "q"}, %s: tensor<70x2xf32> {anabranch.constant = "s"}) -> tensor<2x70xf32> {
   %zero = arith.constant 0.0 : f32
@@ -62,7 +62,7 @@ func.func @nibbles(%x: tensor<2x64xf32>, %q: tensor<70x32xi8> {anabranch.constan
 // CHECK-LABEL: func.func @bytes
 // CHECK: anabranch.yield {{.*}} : tensor<1x4x64x4xi8>
 // CHECK: {initialize
-// CHECK: anabranch.quantized_weight = array<i64: 8, 10, 128, 0, 0>
+// CHECK: anabranch.quantized_weight = array<i64: 8, 10, 128, 0, 0, 0>
 func.func @bytes(%x: tensor<2x10xf32>, %q: tensor<10x20xi8> {anabranch.constant = "q"}) -> tensor<2x20xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<10x20xf32>
@@ -90,7 +90,7 @@ func.func @bytes(%x: tensor<2x10xf32>, %q: tensor<10x20xi8> {anabranch.constant 
 // CHECK: {initialize
 // CHECK: anabranch.yield {{.*}} : tensor<1x1x64xf16>
 // CHECK: {initialize
-// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 0, 0, 0>
+// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 0, 0, 0, 1>
 func.func @halves(%x: tensor<2x32xf32>, %q: tensor<20x32xi8> {anabranch.constant = "q"}, %s: tensor<20xf16> {anabranch.constant = "s"}, %t: tensor<20xf16> {anabranch.constant = "t"}) -> tensor<2x20xf32> {
   %zero = arith.constant 0.0 : f32
   %en = tensor.empty() : tensor<20x32xi8>
@@ -179,7 +179,7 @@ func.func @live(%x: tensor<2x10xf32>, %q: tensor<20x10xi8> {anabranch.constant =
 // CHECK: anabranch.yield {{.*}} : tensor<2x2x64xf32>
 // CHECK: {initialize
 // CHECK: {kind = "loops"} -> tensor<2x64xf32>
-// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 8, 0, 0>
+// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 8, 0, 0, 1>
 // CHECK: kind = "contraction"
 // CHECK-NOT: anabranch.dispatch
 // CHECK: return
@@ -206,4 +206,38 @@ func.func @by_activation(%x: tensor<2x64xf32>, %q: tensor<64x70xi8> {anabranch.c
     linalg.yield %r : f32
   } -> tensor<2x70xf32>
   return %p : tensor<2x70xf32>
+}
+
+// Codes without scales, and activations that come from bf16, are multiplied as
+// bf16.
+// CHECK-LABEL: func.func @codes
+// CHECK: anabranch.quantized_weight = array<i64: 8, 32, 0, 0, 1, 0>
+// CHECK: %[[ELEMENT:.*]] = arith.truncf %{{.*}} : f32 to bf16
+// CHECK-NEXT: linalg.yield %[[ELEMENT]] : bf16
+// CHECK: ^bb0(%[[A:.*]]: bf16, %[[B:.*]]: bf16, %{{.*}}: f32):
+// CHECK-DAG: arith.extf %[[A]] : bf16 to f32
+// CHECK-DAG: arith.extf %[[B]] : bf16 to f32
+func.func @codes(%x: tensor<2x32xbf16>, %q: tensor<20x32xf8E4M3FN> {anabranch.constant = "q"}) -> tensor<2x20xf32> {
+  %zero = arith.constant 0.0 : f32
+  %ex = tensor.empty() : tensor<2x32xf32>
+  %wide = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<2x32xbf16>) outs(%ex : tensor<2x32xf32>) {
+  ^bb0(%a: bf16, %o: f32):
+    %r = arith.extf %a : bf16 to f32
+    linalg.yield %r : f32
+  } -> tensor<2x32xf32>
+  %ew = tensor.empty() : tensor<20x32xf32>
+  %w = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%q : tensor<20x32xf8E4M3FN>) outs(%ew : tensor<20x32xf32>) {
+  ^bb0(%a: f8E4M3FN, %o: f32):
+    %r = arith.extf %a : f8E4M3FN to f32
+    linalg.yield %r : f32
+  } -> tensor<20x32xf32>
+  %eo = tensor.empty() : tensor<2x20xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x20xf32>) -> tensor<2x20xf32>
+  %p = linalg.generic {indexing_maps = [#x, #w, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%wide, %w : tensor<2x32xf32>, tensor<20x32xf32>) outs(%z : tensor<2x20xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b : f32
+    %r = arith.addf %o, %m : f32
+    linalg.yield %r : f32
+  } -> tensor<2x20xf32>
+  return %p : tensor<2x20xf32>
 }

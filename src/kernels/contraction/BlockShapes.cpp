@@ -3,6 +3,8 @@
 
 #include "kernels/contraction/BlockShapes.h"
 
+#include "ir/QuantizedWeight.h"
+
 #include <tuple>
 
 using namespace mlir;
@@ -58,7 +60,10 @@ WantedBlock WantedBlock::of(const Contraction &contraction,
                      contraction.knownSize(contraction.column)};
   if (words.splitsPanels || words.readsPanels(contraction))
     wanted.vectors = contraction.right.panels->width / words.lanes;
-  wanted.widening = Widening::of(contraction, words.word);
+  if (words.codes)
+    wanted.vectors = ir::QuantizedWeight::panelColumns / words.lanes;
+  wanted.widening =
+      words.codes ? Widening::ofCodes() : Widening::of(contraction, words.word);
   wanted.registers = target.isa().vectorRegisters();
   return wanted;
 }

@@ -70,6 +70,8 @@ double rateOf(const Contraction &contraction, const native::TargetInfo &target,
 
 /// Bytes of an element of the right operand in the form that blocks read.
 double rightBytes(const Contraction &contraction, const ProductLayout &layout) {
+  if (layout.right.form == RightAccess::Form::Codes)
+    return 1;
   if (layout.word.kPack > 1)
     return 4.0 / layout.word.kPack * layout.steps.rightParts();
   if (layout.right.form == RightAccess::Form::InPlace &&

@@ -71,6 +71,8 @@ struct RightAccess {
   enum class Form {
     InPlace,          ///< columns are neighbours in memory
     Panels,           ///< an argument in panels
+    Codes,            ///< floats of eight bits in panels (QuantizedWeight.h),
+                      ///< which a tile of several blocks copies as pairs
     Copied,           ///< a copy of columns that are neighbours
     CopiedTransposed, ///< a copy of depths that are neighbours
     CopiedSplit       ///< a copy of panels of pairs, without pairs
@@ -81,8 +83,10 @@ struct RightAccess {
   /// The type that the micro-kernel reads.
   mlir::Type element = {};
 
-  bool isCopied() const {
-    return form != Form::InPlace && form != Form::Panels;
+  bool isCopied() const { return form != Form::InPlace && !isInPanels(); }
+  /// Whether blocks read an argument that is in panels.
+  bool isInPanels() const {
+    return form == Form::Panels || form == Form::Codes;
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include "kernels/contraction/QuantizedOperand.h"
 
+#include "kernels/microkernel/CodePairs.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
@@ -22,7 +23,8 @@ QuantizedOperand::find(const Contraction &contraction, std::string &why) {
   }
   AffineMap map = product.getIndexingMapsArray()[number];
   unsigned dims[] = {contraction.column, contraction.depth};
-  // The body reads them in this order: integers, table, scale, offset.
+  // The body reads those that there are in this order: integers, table, scale,
+  // offset.
   SmallVector<unsigned> arguments;
   SmallVector<Type> elements;
   made.getBody()->walk([&](tensor::ExtractOp extract) {
@@ -32,7 +34,8 @@ QuantizedOperand::find(const Contraction &contraction, std::string &why) {
     }
   });
   bool hasTable = layout->code == ir::QuantizedWeight::Code::Table;
-  size_t scale = hasTable ? 2 : 1, offset = scale + 1;
+  size_t scale = hasTable ? 2 : 1,
+         offset = layout->hasScale ? scale + 1 : scale;
   if (map != AffineMap::getMultiDimMapWithTargets(product.getNumLoops(), dims,
                                                   map.getContext()) ||
       arguments.size() < offset || arguments.size() > offset + 1) {
@@ -40,9 +43,14 @@ QuantizedOperand::find(const Contraction &contraction, std::string &why) {
     return std::nullopt;
   }
   auto shape = cast<RankedTensorType>(made.getResult(0).getType()).getShape();
-  QuantizedOperand operand{*layout,      arguments[0],    arguments[scale],
-                           std::nullopt, std::nullopt,    shape[0],
-                           shape[1],     elements[scale], elements[scale]};
+  Type f32 = Float32Type::get(map.getContext());
+  QuantizedOperand operand{*layout,      arguments[0], std::nullopt,
+                           std::nullopt, std::nullopt, shape[0],
+                           shape[1],     f32,          f32};
+  if (layout->hasScale) {
+    operand.scale = arguments[scale];
+    operand.scaleElement = elements[scale];
+  }
   if (hasTable)
     operand.table = arguments[1];
   if (arguments.size() > offset) {
@@ -50,6 +58,18 @@ QuantizedOperand::find(const Contraction &contraction, std::string &why) {
     operand.offsetElement = elements[offset];
   }
   return operand;
+}
+
+FloatType QuantizedOperand::codesIn(const Contraction &contraction,
+                                    const Word &word, const native::Isa &isa,
+                                    int64_t lanes) {
+  auto weight = find(contraction);
+  if (!weight || weight->layout.hasScale ||
+      weight->depths % CodePairs::depths != 0 ||
+      word.product.pairs != WordProduct::Pairs::Dot)
+    return {};
+  FloatType code = weight->layout.floatType(contraction.element.getContext());
+  return CodePairs::exist(isa, code, lanes) ? code : FloatType();
 }
 
 } // namespace kernels

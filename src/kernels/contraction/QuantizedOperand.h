@@ -6,6 +6,7 @@
 
 #include "ir/QuantizedWeight.h"
 #include "kernels/contraction/Contraction.h"
+#include "kernels/contraction/ProductLayout.h"
 
 namespace anabranch {
 namespace kernels {
@@ -14,8 +15,8 @@ namespace kernels {
 struct QuantizedOperand {
   ir::QuantizedWeight layout;
   /// Numbers of arguments of the kernel.
-  unsigned packed, scale;
-  std::optional<unsigned> offset, table;
+  unsigned packed;
+  std::optional<unsigned> scale, offset, table;
   int64_t columns, depths;
   mlir::Type scaleElement, offsetElement;
 
@@ -25,6 +26,12 @@ struct QuantizedOperand {
     std::string why;
     return find(contraction, why);
   }
+
+  /// The weight's floats of eight bits, if blocks of a product of pairs make
+  /// the pairs of them in registers; else null.
+  static mlir::FloatType codesIn(const Contraction &contraction,
+                                 const Word &word, const native::Isa &isa,
+                                 int64_t lanes);
 };
 
 } // namespace kernels

@@ -115,6 +115,8 @@ RightAccess::Form BlockChooser::chooseRight() const {
   using Form = RightAccess::Form;
   if (words.splitsPanels)
     return Form::CopiedSplit;
+  if (words.codes && (!rows || *rows <= tiling.rows))
+    return Form::Codes;
   if (QuantizedOperand::find(contraction))
     return Form::Copied;
   if (words.readsPanels(contraction))
@@ -130,6 +132,8 @@ void BlockChooser::setRight() {
   right.form = chooseRight();
   right.panelWidth = right.form == RightAccess::Form::Panels
                          ? contraction.right.panels->width
+                     : right.form == RightAccess::Form::Codes
+                         ? ir::QuantizedWeight::panelColumns
                          : tiling.columns();
   right.element = !right.isCopied() && words.word.kPack == 1
                       ? contraction.right.memory

@@ -3,6 +3,7 @@
 
 #include "kernels/contraction/VectorWords.h"
 
+#include "kernels/contraction/QuantizedOperand.h"
 #include "mlir/IR/BuiltinTypes.h"
 
 using namespace mlir;
@@ -21,6 +22,10 @@ Widening Widening::of(const Contraction &contraction, const Word &word) {
   // One instruction brings the elements to their lanes, and one widens them.
   return {2, 1};
 }
+
+/// Lookups and shuffles make two vectors of words from one of codes, while
+/// other units multiply.
+Widening Widening::ofCodes() { return {1, 2}; }
 
 bool Widening::paysOnce(int64_t rows) const {
   constexpr double rowsOfBlock = 12, storing = 3;
@@ -119,6 +124,8 @@ VectorWords VectorWords::choose(const Contraction &contraction,
   if (words.splitsPanels || readsFewRowsInPlace(contraction, words) ||
       widensInCopy(contraction, words))
     words.word = Word();
+  words.codes = QuantizedOperand::codesIn(contraction, words.word, target.isa(),
+                                          words.lanes);
   return words;
 }
 

@@ -21,6 +21,8 @@ struct Widening {
   int64_t registers = 1;
 
   static Widening of(const Contraction &contraction, const Word &word);
+  /// Of floats of eight bits that become pairs.
+  static Widening ofCodes();
   /// Whether so many rows read a vector that storing it widened costs less than
   /// widening it in each block of rows.
   bool paysOnce(int64_t rows) const;
@@ -32,6 +34,8 @@ struct VectorWords {
   Word word;
   /// Whether panels of pairs are split once, in a copy. The copy has no pairs.
   bool splitsPanels = false;
+  /// The floats of eight bits of which blocks make pairs; null if they do not.
+  mlir::FloatType codes = {};
 
   static VectorWords choose(const Contraction &contraction,
                             const native::TargetInfo &target);

@@ -3,7 +3,9 @@
 
 #include "kernels/gemm/BlockMultiplier.h"
 
+#include "kernels/contraction/QuantizedOperand.h"
 #include "kernels/operands/ImagePatch.h"
+#include "kernels/operands/RightPanels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
@@ -69,7 +71,8 @@ int64_t wordsOfPartialSum(const GemmContext &gemm) {
   return isOnePart ? 0 : words;
 }
 
-MicroKernel BlockMultiplier::microKernel(int64_t rows, int64_t vectors) const {
+MicroKernel BlockMultiplier::microKernel(int64_t rows, int64_t vectors,
+                                         bool readsCodes) const {
   const ProductLayout &layout = gemm.layout;
   MicroKernel kernel{gemm.contraction.element,
                      layout.tiling.lanes,
@@ -95,22 +98,44 @@ MicroKernel BlockMultiplier::microKernel(int64_t rows, int64_t vectors) const {
                    }};
   if (layout.right.form != RightAccess::Form::InPlace)
     kernel.rightStep = layout.right.panelWidth;
-  if (layout.right.form == RightAccess::Form::Panels)
+  if (layout.right.isInPanels())
     kernel.bytesAhead = bytesAhead;
+  if (readsCodes)
+    kernel.codes =
+        QuantizedOperand::find(gemm.contraction)
+            ->layout.floatType(gemm.contraction.element.getContext());
+  else if (layout.right.form == RightAccess::Form::Codes)
+    kernel.rightStep = layout.tiling.columns();
   kernel.wordsOfPartialSum = wordsOfPartialSum(gemm);
   return kernel;
 }
 
 void BlockMultiplier::call(int64_t rows, int64_t vectors,
                            const MicroKernel::Arguments &arguments) {
-  MicroKernel kernel = microKernel(rows, vectors);
-  func::FuncOp &function = functions[{rows, vectors}];
+  bool readsCodes = gemm.layout.right.form == RightAccess::Form::Codes;
+  if (!RightPanels::mayCopyCodes(gemm))
+    return call(rows, vectors, readsCodes, arguments);
+  auto callWith = [&](bool codes) {
+    return [&, codes] {
+      call(rows, vectors, codes, arguments);
+      return SmallVector<Value>();
+    };
+  };
+  lanes.ifElse(RightPanels::copiesCodes(gemm), TypeRange(), callWith(false),
+               callWith(true));
+}
+
+void BlockMultiplier::call(int64_t rows, int64_t vectors, bool readsCodes,
+                           const MicroKernel::Arguments &arguments) {
+  MicroKernel kernel = microKernel(rows, vectors, readsCodes);
+  func::FuncOp &function = functions[{rows, vectors, readsCodes}];
   func::FuncOp source = gemm.function.source;
   if (!function)
-    function = kernel.create(
-        lanes, source,
-        llvm::formatv("{0}_block_{1}x{2}", source.getName(), rows, vectors)
-            .str());
+    function =
+        kernel.create(lanes, source,
+                      llvm::formatv("{0}_block_{1}x{2}{3}", source.getName(),
+                                    rows, vectors, readsCodes ? "_codes" : "")
+                          .str());
   kernel.call(lanes, function, arguments);
 }
 

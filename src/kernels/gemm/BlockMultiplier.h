@@ -12,6 +12,7 @@
 #include "kernels/microkernel/MicroKernel.h"
 
 #include <map>
+#include <tuple>
 
 namespace anabranch {
 namespace kernels {
@@ -46,13 +47,15 @@ private:
   LeftOperand &left;
   Compensation &compensation;
   int64_t bytesAhead;
-  /// The micro-kernels' functions by rows and vectors, made at their first
-  /// call.
-  std::map<std::pair<int64_t, int64_t>, mlir::func::FuncOp> functions;
+  /// The micro-kernels' functions by rows, vectors and whether they read codes,
+  /// made at their first call.
+  std::map<std::tuple<int64_t, int64_t, bool>, mlir::func::FuncOp> functions;
 
   void call(int64_t rows, int64_t vectors,
             const MicroKernel::Arguments &arguments);
-  MicroKernel microKernel(int64_t rows, int64_t vectors) const;
+  void call(int64_t rows, int64_t vectors, bool readsCodes,
+            const MicroKernel::Arguments &arguments);
+  MicroKernel microKernel(int64_t rows, int64_t vectors, bool readsCodes) const;
   int64_t lastVectors() const;
   bool rowsAreWhole() const;
   llvm::SmallVector<int64_t> heights() const;

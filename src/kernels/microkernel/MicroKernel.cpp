@@ -4,6 +4,7 @@
 #include "kernels/microkernel/MicroKernel.h"
 
 #include "kernels/emit/Memory.h"
+#include "kernels/microkernel/CodePairs.h"
 #include "machine/processor/MemoryUnits.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -63,6 +64,8 @@ func::FuncOp MicroKernel::create(LaneBuilder &lanes, Operation *where,
 }
 
 int64_t MicroKernel::rightBytes() const {
+  if (codes)
+    return elementBytes(element) / wordsOfCodes;
   return elementBytes(right ? right : element);
 }
 
@@ -165,10 +168,29 @@ MatrixBlock MicroKernel::matrixBlock(LaneBuilder &inner) const {
   return {inner, kind, rightComesFirst, rows, vectors};
 }
 
+SmallVector<SmallVector<WordProduct::Factor>>
+MicroKernel::columnsOf(LaneBuilder &inner, Value right) const {
+  SmallVector<SmallVector<WordProduct::Factor>> columns(wordsAtOnce());
+  int64_t vectorBytes = lanes * rightBytes() * wordsAtOnce();
+  for (int64_t j = 0; j < vectors; ++j) {
+    Value from = move(inner, right, inner.i64(j * vectorBytes));
+    if (!codes) {
+      columns[0].push_back(loadRight(inner, from));
+      continue;
+    }
+    auto words = VectorType::get({lanes}, inner.builder.getI32Type());
+    Value bytes = inner.builder.create<LLVM::LoadOp>(inner.loc, words, from,
+                                                     elementBytes(element));
+    for (auto [column, pairs] :
+         llvm::zip_equal(columns, CodePairs(inner, codes).of(bytes)))
+      column.push_back(product.right(inner, pairs));
+  }
+  return columns;
+}
+
 SmallVector<Value> MicroKernel::addWord(LaneBuilder &inner,
                                         func::FuncOp function, Value leftOffset,
                                         Value right, ValueRange sums) const {
-  int64_t vectorBytes = lanes * rightBytes();
   prefetch(inner, right);
   if (product.isMatrix) {
     SmallVector<Value> pointers;
@@ -176,37 +198,42 @@ SmallVector<Value> MicroKernel::addWord(LaneBuilder &inner,
       pointers.push_back(move(inner, function.getArgument(row), leftOffset));
     return matrixBlock(inner).add(pointers, right, sums);
   }
-  SmallVector<WordProduct::Factor> columns;
-  for (int64_t j = 0; j < vectors; ++j)
-    columns.push_back(
-        loadRight(inner, move(inner, right, inner.i64(j * vectorBytes))));
-  SmallVector<Value> next;
-  for (int64_t i = 0; i < rows; ++i) {
-    WordProduct::Factor factor = loadLeft(inner, function, i, leftOffset);
-    for (int64_t j = 0; j < vectors; ++j)
-      next.push_back(
-          product.add(inner, sums[i * vectors + j], factor, columns[j]));
+  SmallVector<Value> next(sums);
+  for (auto [word, columns] : llvm::enumerate(columnsOf(inner, right))) {
+    Value offset = leftOffset;
+    if (word)
+      offset =
+          inner.make<arith::AddIOp>(leftOffset, leftBytes(inner, function));
+    for (int64_t i = 0; i < rows; ++i) {
+      WordProduct::Factor factor = loadLeft(inner, function, i, offset);
+      for (int64_t j = 0; j < vectors; ++j) {
+        Value &sum = next[i * vectors + j];
+        sum = product.add(inner, sum, factor, columns[j]);
+      }
+    }
   }
   return next;
+}
+
+/// Bytes from one word of the left operand to the next.
+Value MicroKernel::leftBytes(LaneBuilder &inner, func::FuncOp function) const {
+  return leftStep ? inner.i64(*leftStep * elementBytes(element))
+                  : Value(function.getArgument(leftPointers() + LeftStep));
 }
 
 SmallVector<Value> MicroKernel::addWords(LaneBuilder &inner,
                                          func::FuncOp function, Value first,
                                          Value end, ValueRange sums) const {
-  auto argument = [&](Argument which) {
-    return function.getArgument(leftPointers() + which);
-  };
   if (runs)
     return addRuns(inner, function, first, end, sums);
-  Value leftBytes = leftStep ? inner.i64(*leftStep * elementBytes(element))
-                             : argument(LeftStep);
   SmallVector<Value> start(sums);
   if (product.isMatrix)
     start = matrixBlock(inner).arrange(sums);
   SmallVector<Value> added = inner.loop(
       first, end, wordsAtOnce(), start, [&](Value k, ValueRange carried) {
         Value step = inner.toI64(k);
-        Value leftOffset = inner.make<arith::MulIOp>(step, leftBytes);
+        Value leftOffset =
+            inner.make<arith::MulIOp>(step, leftBytes(inner, function));
         return addWord(inner, function, leftOffset,
                        panelRow(inner, function, k), carried);
       });

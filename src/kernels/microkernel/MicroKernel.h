@@ -15,7 +15,8 @@
 // `continues` is not set, the sums of a row start at compensation[row], or at
 // zero if products need none. Steps are bytes from one word to the next. A
 // right operand with one element in a word may be narrower than the sums, and
-// is widened.
+// is widened. One of floats of eight bits has two words of pairs in four bytes
+// (CodePairs.h).
 
 #ifndef ANABRANCH_KERNELS_MICROKERNEL_MICROKERNEL_H
 #define ANABRANCH_KERNELS_MICROKERNEL_MICROKERNEL_H
@@ -40,6 +41,9 @@ struct MicroKernel {
   std::optional<int64_t> leftStep, rightStep;
   mlir::Type right = {}; ///< bf16 or f16; null: as `element`
   WordProduct product = {};
+  /// The right operand's floats of eight bits, of which pairs of bf16 are made;
+  /// else null. The number of words is then even.
+  mlir::FloatType codes = {};
   /// How many bytes ahead of its use the right operand is prefetched; 0: never.
   int64_t bytesAhead = 0;
   /// If the left elements of a depth are neighbours, [depth][row]: how many
@@ -80,10 +84,12 @@ private:
   bool needsCompensation() const {
     return product.int8 && product.int8->needsCompensation();
   }
+  static constexpr int64_t wordsOfCodes = 2;
+  /// Bytes of a column's word in the right operand.
   int64_t rightBytes() const;
   /// Words of the depth that the loop adds at once.
   int64_t wordsAtOnce() const {
-    return product.isMatrix ? MatrixBlock::words : 1;
+    return product.isMatrix ? MatrixBlock::words : codes ? wordsOfCodes : 1;
   }
   MatrixBlock matrixBlock(LaneBuilder &inner) const;
   int64_t leftPointers() const { return interleavedRows || runs ? 1 : rows; }
@@ -98,6 +104,9 @@ private:
                                          mlir::Value leftOffset,
                                          mlir::Value right,
                                          mlir::ValueRange sums) const;
+  /// The columns' factors of each of the words that are added at once.
+  llvm::SmallVector<llvm::SmallVector<WordProduct::Factor>>
+  columnsOf(LaneBuilder &inner, mlir::Value right) const;
   /// The accumulators after the words from `first` to before `end`.
   llvm::SmallVector<mlir::Value> addWords(LaneBuilder &inner,
                                           mlir::func::FuncOp function,
@@ -108,6 +117,7 @@ private:
                                          mlir::Value first, mlir::Value end,
                                          mlir::ValueRange sums) const;
   void prefetch(LaneBuilder &inner, mlir::Value right) const;
+  mlir::Value leftBytes(LaneBuilder &inner, mlir::func::FuncOp function) const;
   mlir::Value panelRow(LaneBuilder &inner, mlir::func::FuncOp function,
                        mlir::Value word) const;
   void addPart(LaneBuilder &inner, mlir::func::FuncOp function,

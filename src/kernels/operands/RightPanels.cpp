@@ -19,7 +19,7 @@ namespace kernels {
 int64_t RightPanels::scratchElements(const GemmContext &gemm) {
   const ProductLayout &layout = gemm.layout;
   const Tiling &tiling = layout.tiling;
-  if (!layout.right.isCopied())
+  if (!layout.right.isCopied() && !mayCopyCodes(gemm))
     return 0;
   if (layout.steps.hasParts())
     return PartPanels::scratchElements(gemm);
@@ -32,11 +32,13 @@ int64_t RightPanels::scratchElements(const GemmContext &gemm) {
 OperandReader::Address RightPanels::prepare(Value first, Value count) {
   using Form = RightAccess::Form;
   const ProductLayout &layout = gemm.layout;
-  if (!layout.right.isCopied())
-    return sourceAt(first, layout.right.form != Form::Panels);
   firstDepth = first;
   depthCount = count;
   endDepth = lanes.addIndex(first, count);
+  if (layout.right.form == Form::Codes)
+    return {codesOrPairs(), Value()};
+  if (!layout.right.isCopied())
+    return sourceAt(first, layout.right.form != Form::Panels);
   if (layout.steps.hasParts()) {
     PartPanels(gemm, packed).fill(first, endDepth);
     return {packed, Value()};
@@ -64,6 +66,41 @@ OperandReader::Address RightPanels::sourceAt(Value depth, bool withStep) {
   return reader.addressAlongDepth(depth, withStep, [&](Lanes at) {
     return gemm.point(Value(), Lanes::uniform(gemm.tile.firstColumn), at);
   });
+}
+
+/// The address of a depth of the panel's first column.
+Value RightPanels::codesAt(Value depth) {
+  auto weight = QuantizedOperand::find(gemm.contraction);
+  WeightIntegers codes(gemm, *weight);
+  Value step = lanes.divIndex(depth, lanes.index(weight->layout.stepDepths()));
+  return codes.addressOf(step, codes.columnAt(0));
+}
+
+bool RightPanels::mayCopyCodes(const GemmContext &gemm) {
+  return gemm.layout.right.form == RightAccess::Form::Codes &&
+         !gemm.contraction.knownSize(gemm.contraction.rows);
+}
+
+Value RightPanels::copiesCodes(GemmContext &gemm) {
+  LaneBuilder &lanes = gemm.lanes;
+  return lanes.make<arith::CmpIOp>(
+      arith::CmpIPredicate::ugt,
+      lanes.subIndex(gemm.tile.endRow, gemm.tile.firstRow),
+      lanes.index(gemm.layout.tiling.rows));
+}
+
+/// The address of the block's codes, or of a copy as pairs.
+Value RightPanels::codesOrPairs() {
+  if (!mayCopyCodes(gemm))
+    return codesAt(firstDepth);
+  auto weight = QuantizedOperand::find(gemm.contraction);
+  return lanes.ifElse(
+      copiesCodes(gemm), packed.getType(),
+      [&]() -> SmallVector<Value> {
+        UnpackedPanel(gemm, *weight, packed).fill(firstDepth, endDepth);
+        return {packed};
+      },
+      [&]() -> SmallVector<Value> { return {codesAt(firstDepth)}; })[0];
 }
 
 /// The offset at which the words of a depth begin in the copy.

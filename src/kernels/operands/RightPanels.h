@@ -27,6 +27,10 @@ public:
 
   /// The scratch elements of a copy; zero if there is none.
   static int64_t scratchElements(const GemmContext &gemm);
+  /// Whether only a call knows if tiles copy codes as pairs, and whether the
+  /// current tile does: its blocks after the first save the lookups.
+  static bool mayCopyCodes(const GemmContext &gemm);
+  static mlir::Value copiesCodes(GemmContext &gemm);
   /// The memory for copies.
   mlir::Value memory() const { return packed; }
   /// The address of a depth of the context's panel, if the operand is in
@@ -57,6 +61,8 @@ private:
   void clearAfter();
 
   OperandReader::Address sourceAt(mlir::Value depth, bool withStep);
+  mlir::Value codesAt(mlir::Value depth);
+  mlir::Value codesOrPairs();
   mlir::Value offsetOf(mlir::Value depth);
   mlir::Value wordsAt(Lanes column, mlir::Value depth, mlir::Value mask);
   mlir::Value packedWordsAt(Lanes column, mlir::Value depth);

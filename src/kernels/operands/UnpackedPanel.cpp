@@ -47,6 +47,12 @@ void UnpackedPanel::fillVector(Value step, const Columns &columns, bool whole) {
   Value first = lanes.mulIndex(step, lanes.index(depths));
   WeightIntegers::Parameters factors = integers.parameters(
       lanes.divIndex(first, lanes.index(weight.layout.group)), columns.first);
+  if (whole && kPack == 2 && !factors.scale && !factors.offset &&
+      integers.makesPairs()) {
+    for (auto [i, pairs] : llvm::enumerate(integers.pairsOf(bytes)))
+      store(lanes.addIndex(first, lanes.index(i * kPack)), columns, pairs);
+    return;
+  }
   for (int64_t depth = 0; depth < depths; depth += kPack) {
     SmallVector<Value> numbers;
     for (int64_t i = 0; i < kPack; ++i)
@@ -56,12 +62,22 @@ void UnpackedPanel::fillVector(Value step, const Columns &columns, bool whole) {
   }
 }
 
+void UnpackedPanel::store(Value depth, const Columns &columns, Value word) {
+  Value row = gemm.words(lanes.subIndex(depth, firstDepth));
+  Value at = lanes.mulIndex(row, lanes.index(gemm.layout.tiling.columns()));
+  floats.store(word, panel, lanes.addIndex(at, lanes.index(columns.place)));
+}
+
 /// The numbers of one depth.
 Value UnpackedPanel::number(Value bytes, int64_t depth,
                             const WeightIntegers::Parameters &factors) {
   Value value = integers.number(bytes, depth);
+  if (!factors.offset && !factors.scale)
+    return value;
   if (!factors.offset)
     return lanes.make<arith::MulFOp>(value, factors.scale);
+  if (!factors.scale)
+    return lanes.make<arith::AddFOp>(value, factors.offset);
   return lanes.builder.create<vector::FMAOp>(lanes.loc, value, factors.scale,
                                              factors.offset);
 }
@@ -95,23 +111,20 @@ void UnpackedPanel::storeWord(Value depth, const Columns &columns,
   auto exists = [&](Value at) {
     return lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ult, at, endDepth);
   };
-  auto store = [&] {
+  auto storeKnown = [&] {
     SmallVector<Value> known(numbers);
     for (size_t i = 1; !whole && i < known.size(); ++i) {
       Value isThere = exists(lanes.addIndex(depth, lanes.index(i)));
       known[i] =
           lanes.make<arith::SelectOp>(isThere, known[i], floats.zeroVector());
     }
-    Value word = known.size() == 1
-                     ? known[0]
-                     : makePairs(lanes, known, floats.vectorType());
-    Value row = gemm.words(lanes.subIndex(depth, firstDepth));
-    Value at = lanes.mulIndex(row, lanes.index(gemm.layout.tiling.columns()));
-    floats.store(word, panel, lanes.addIndex(at, lanes.index(columns.place)));
+    store(depth, columns,
+          known.size() == 1 ? known[0]
+                            : makePairs(lanes, known, floats.vectorType()));
   };
   if (whole)
-    return store();
-  lanes.ifThen(exists(depth), store);
+    return storeKnown();
+  lanes.ifThen(exists(depth), storeKnown);
 }
 
 } // namespace kernels

@@ -42,6 +42,7 @@ private:
   void fillVector(mlir::Value step, const Columns &columns, bool whole);
   void storeWord(mlir::Value depth, const Columns &columns,
                  llvm::ArrayRef<mlir::Value> numbers, bool whole);
+  void store(mlir::Value depth, const Columns &columns, mlir::Value word);
   mlir::Value number(mlir::Value bytes, int64_t depth,
                      const WeightIntegers::Parameters &factors);
 };

@@ -32,20 +32,28 @@ Value WeightIntegers::columnAt(int64_t place) {
   return lanes.minIndex(column, lanes.index(padded - gemm.layout.tiling.lanes));
 }
 
-Value WeightIntegers::load(Value step, Value column) {
+/// The word of a column for a step of depths.
+Value WeightIntegers::placeOf(Value step, Value column) {
   int64_t width = QuantizedWeight::panelColumns;
-  Value packed = gemm.function.argument(weight.packed).pointer;
   int64_t panelWords = weight.layout.steps(weight.depths) * width;
-  Value at = lanes.addIndex(
+  return lanes.addIndex(
       lanes.mulIndex(lanes.divIndex(column, lanes.index(width)),
                      lanes.index(panelWords)),
       lanes.addIndex(lanes.mulIndex(step, lanes.index(width)),
                      lanes.remIndex(column, lanes.index(width))));
+}
+
+Value WeightIntegers::addressOf(Value step, Value column) {
+  return words.pointerTo(packed(), placeOf(step, column));
+}
+
+Value WeightIntegers::load(Value step, Value column) {
+  Value at = placeOf(step, column);
   lanes.builder.create<LLVM::Prefetch>(
       lanes.loc,
-      words.pointerTo(packed, lanes.addIndex(at, lanes.index(wordsAhead))),
+      words.pointerTo(packed(), lanes.addIndex(at, lanes.index(wordsAhead))),
       /*rw=*/0, /*hint=*/3, /*cache=*/1);
-  return words.loadVector(packed, at);
+  return words.loadVector(packed(), at);
 }
 
 /// The bits of a step's bytes below the integer of a depth.
@@ -54,8 +62,29 @@ int64_t WeightIntegers::shiftOf(int64_t depth) const {
   return depth % 4 * 8 + (isNibble ? depth / 4 * 4 : 0);
 }
 
-/// The float whose bits are the low byte of a word.
-Value WeightIntegers::floatOfCode(Value word, Type small) {
+bool WeightIntegers::makesPairs() const {
+  return CodePairs::exist(lanes.isa, smallFloat(), gemm.layout.tiling.lanes);
+}
+
+std::array<Value, 2> WeightIntegers::pairsOf(Value bytes) {
+  return CodePairs(lanes, smallFloat()).of(bytes);
+}
+
+/// The float whose bits are the byte of a depth. It is half of a pair, if
+/// tables make these.
+Value WeightIntegers::floatOfCode(Value bytes, int64_t depth) {
+  if (makesPairs()) {
+    constexpr int64_t halfBits = 16, upperHalf = -(1 << halfBits);
+    Value pair =
+        castBits(lanes, pairsOf(bytes)[depth / 2], lanes.builder.getI32Type());
+    Value bits = depth % 2
+                     ? lanes.make<arith::AndIOp>(pair, splatBits(upperHalf))
+                     : lanes.make<arith::ShLIOp>(pair, splatBits(halfBits));
+    return lanes.make<LLVM::BitcastOp>(floats.vectorType(), bits);
+  }
+  Value word =
+      depth ? lanes.make<arith::ShRUIOp>(bytes, splatBits(shiftOf(depth)))
+            : bytes;
   auto shaped = [&](Type element) -> Type {
     return cast<VectorType>(word.getType()).clone(element);
   };
@@ -63,7 +92,7 @@ Value WeightIntegers::floatOfCode(Value word, Type small) {
       lanes.make<arith::TruncIOp>(shaped(lanes.builder.getI8Type()), word);
   return lanes.make<arith::ExtFOp>(
       Type(floats.vectorType()),
-      lanes.make<arith::BitcastOp>(shaped(small), byte));
+      lanes.make<arith::BitcastOp>(shaped(smallFloat()), byte));
 }
 
 Value WeightIntegers::numberOfTable(Value position) {
@@ -79,11 +108,11 @@ Value WeightIntegers::numberOfTable(Value position) {
 Value WeightIntegers::number(Value bytes, int64_t depth) {
   constexpr int64_t magicBits = 0x4b000000;
   constexpr double magic = 8388608;
+  if (smallFloat())
+    return floatOfCode(bytes, depth);
   int64_t mask = (1 << weight.layout.bits) - 1, shift = shiftOf(depth);
   Value integer =
       shift ? lanes.make<arith::ShRUIOp>(bytes, splatBits(shift)) : bytes;
-  if (Type small = weight.layout.floatType(lanes.builder.getContext()))
-    return floatOfCode(integer, small);
   integer = lanes.make<arith::AndIOp>(integer, splatBits(mask));
   if (weight.table)
     return numberOfTable(integer);
@@ -142,7 +171,7 @@ WeightIntegers::Parameters WeightIntegers::parameters(Value group,
     return floats.loadExtended(element,
                                gemm.function.argument(argument).pointer, at);
   };
-  return {load(weight.scale, weight.scaleElement),
+  return {weight.scale ? load(*weight.scale, weight.scaleElement) : Value(),
           weight.offset ? load(*weight.offset, weight.offsetElement) : Value()};
 }
 

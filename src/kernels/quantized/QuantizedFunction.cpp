@@ -98,9 +98,10 @@ QuantizedFunction::parameters(LaneBuilder &lanes, Value block, int64_t vector) {
   Value at = lanes.addIndex(
       lanes.mulIndex(group, lanes.index(ir::QuantizedWeight::panelColumns)),
       lanes.index(vector * blocking.lanes));
-  Parameters found{
-      floats.loadExtended(weight.scaleElement, function.getArgument(Scale), at),
-      Value()};
+  Parameters found;
+  if (weight.scale)
+    found.scale = floats.loadExtended(weight.scaleElement,
+                                      function.getArgument(Scale), at);
   if (weight.offset)
     found.offset = floats.loadExtended(weight.offsetElement,
                                        function.getArgument(Offset), at);
@@ -128,7 +129,8 @@ Value QuantizedFunction::addScaled(LaneBuilder &lanes, Value block, int64_t row,
             ? b.create<vector::FMAOp>(lanes.loc, total, base, part).getResult()
             : part;
   }
-  total = lanes.make<arith::MulFOp>(total, parameters.scale);
+  if (parameters.scale)
+    total = lanes.make<arith::MulFOp>(total, parameters.scale);
   result = b.create<vector::FMAOp>(lanes.loc, total, ofRow(Scales), result);
   if (parameters.offset)
     result = b.create<vector::FMAOp>(lanes.loc, parameters.offset, ofRow(Sums),

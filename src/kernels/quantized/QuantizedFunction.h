@@ -62,7 +62,8 @@ protected:
   mlir::Value compensationOf(LaneBuilder &lanes, mlir::Value block, int64_t row,
                              int64_t digit);
 
-  /// Scale and offset of a vector of columns. A null offset means zero.
+  /// Scale and offset of a vector of columns. A null scale means one, a null
+  /// offset zero.
   struct Parameters {
     mlir::Value scale, offset;
   };

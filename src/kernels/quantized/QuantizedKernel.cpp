@@ -93,8 +93,10 @@ private:
           lanes.index(vector * context.blocking.lanes * elementBytes));
       return addBytes(lanes, gemm.function.argument(argument).pointer, at);
     };
-    auto parameters = [&](unsigned argument, Type element) {
-      return ofPanel(argument, weight.layout.groups(weight.depths),
+    // The function reads no parameters that there are not.
+    auto parameters = [&](std::optional<unsigned> argument, Type element) {
+      return ofPanel(argument.value_or(weight.packed),
+                     weight.layout.groups(weight.depths),
                      element.getIntOrFloatBitWidth() / 8);
     };
     SmallVector<Value> arguments = {
@@ -104,7 +106,7 @@ private:
         ofRow(left.compensation, digits * blocks * 4),
         ofPanel(weight.packed, weight.layout.steps(weight.depths), 4),
         parameters(weight.scale, weight.scaleElement),
-        parameters(weight.offset.value_or(weight.scale), weight.offsetElement),
+        parameters(weight.offset, weight.offsetElement),
         addBytes(lanes, results,
                  lanes.index(vector * context.blocking.lanes * 4))};
     // Many rows use the panel, so that its first read from memory hardly

@@ -56,7 +56,7 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES,
       indexing_maps = [affine_map<(n, k) -> (n, k)>],
       iterator_types = ["parallel", "parallel"]}
       outs(%space : WEIGHT)
-      attrs = {anabranch.quantized_weight = array<i64: BITS, GROUP, CENTER, ROLE, CODE>} {
+      attrs = {anabranch.quantized_weight = array<i64: BITS, GROUP, CENTER, ROLE, CODE, SCALED>} {
   ^bb0(%out: f32):
     %n = linalg.index 0 : index
     %k = linalg.index 1 : index
@@ -151,6 +151,7 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES,
   replaceAll(text, "GROUP", number(c.depths()));
   replaceAll(text, "CENTER", number(c.center()));
   replaceAll(text, "STEP", number(c.stepDepths()));
+  replaceAll(text, "SCALED", "1");
   replaceAll(text, "PARTS", number(c.bits == 4 ? 2 : 1));
   replaceAll(text, "MASK", number(c.bits == 4 ? 15 : 255));
   replaceAll(text, "TYPE", c.scaleType);

@@ -57,7 +57,9 @@ void GroupSums::scale(const Block &block, Value number) {
         return lanes.builder.create<vector::FMAOp>(lanes.loc, a, b, to);
       };
       Value result = gemm.memory.loadVector(block.results, offset);
-      result = add(gemm.memory.loadVector(sums, offset), factors.scale, result);
+      Value sum = gemm.memory.loadVector(sums, offset);
+      result = factors.scale ? add(sum, factors.scale, result)
+                             : lanes.make<arith::AddFOp>(sum, result);
       if (elements)
         result = add(elements, factors.offset, result);
       gemm.memory.store(result, block.results, offset);

@@ -98,7 +98,7 @@ public:
                       Value n) const = 0;
 
   /// Whether `lookup` makes vectors of this type from tables of 16 and 32
-  /// elements, or of 32 if the elements have 16 bits.
+  /// elements, of 32 if the elements have 16 bits, or of 128 if they have 8.
   virtual bool hasLookup(mlir::Type type) const = 0;
   /// table[low bits of index], for each lane.
   virtual Value lookup(mlir::OpBuilder &b, mlir::Location loc,

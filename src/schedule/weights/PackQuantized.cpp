@@ -90,7 +90,7 @@ public:
                 });
   }
 
-  /// A weight's parts in memory. Table and offset may be null.
+  /// A weight's parts in memory. All but the integers may be null.
   struct Parts {
     Value packed, table, scale, offset;
   };
@@ -109,7 +109,8 @@ public:
           return found;
         return b.create<arith::ExtFOp>(loc, b.getF32Type(), found);
       };
-      value = b.create<arith::MulFOp>(loc, value, parameter(parts.scale));
+      if (parts.scale)
+        value = b.create<arith::MulFOp>(loc, value, parameter(parts.scale));
       if (parts.offset)
         value = b.create<arith::AddFOp>(loc, value, parameter(parts.offset));
       return narrow(value, element);
@@ -308,6 +309,7 @@ public:
     replaceOperand(op, role.operand, packed.weight, {role.column, role.depth});
     if (packed.order)
       putInOrder(op, *depth, packed.order);
+    multiplyNarrow(op, role);
   }
 
 private:
@@ -359,6 +361,74 @@ private:
                            : QuantizedWeight::Left::Exact;
   }
 
+  /// Multiplies floats of eight bits and floats that come from narrow ones as
+  /// bf16, which holds both exactly: processors multiply pairs of them.
+  void multiplyNarrow(linalg::GenericOp op, const WeightRole &role) {
+    OpOperand &weight = op->getOpOperand(role.operand);
+    auto made = weight.get().getDefiningOp<linalg::GenericOp>();
+    auto layout = ir::quantizedWeightOf(made);
+    OpOperand &other = *op.getDpsInputOperand(1 - role.operand);
+    auto source = wideningOf(other.get());
+    if (layout->hasScale || !layout->floatType(b.getContext()) || !source ||
+        !getElementTypeOrSelf(weight.get().getType()).isF32())
+      return;
+    b.setInsertionPoint(op);
+    readNarrow(op, other, asBF16(*source));
+    readNarrow(op, weight, asBF16(made));
+  }
+
+  /// The operation that widens elements of bf16, or of floats of eight bits, to
+  /// a tensor of f32; none if there is none.
+  static std::optional<linalg::GenericOp> wideningOf(Value tensor) {
+    auto op = tensor.getDefiningOp<linalg::GenericOp>();
+    if (!op || op.getNumDpsInputs() != 1 || op.getNumResults() != 1 ||
+        op.getNumReductionLoops() != 0 ||
+        !getElementTypeOrSelf(tensor.getType()).isF32())
+      return std::nullopt;
+    auto wide = op.getBody()
+                    ->getTerminator()
+                    ->getOperand(0)
+                    .getDefiningOp<arith::ExtFOp>();
+    if (!wide || wide.getIn() != op.getBody()->getArgument(0))
+      return std::nullopt;
+    Type narrow = wide.getIn().getType();
+    bool isSmall =
+        QuantizedWeight::codeOf(narrow) != QuantizedWeight::Code::Integer;
+    return narrow.isBF16() || isSmall ? std::optional(op) : std::nullopt;
+  }
+
+  /// A copy of an operation, whose result is bf16.
+  Value asBF16(linalg::GenericOp op) {
+    auto type = cast<RankedTensorType>(op.getResult(0).getType());
+    Type narrow = b.getBF16Type();
+    Value empty = b.create<tensor::EmptyOp>(
+        op.getLoc(), tensor::getMixedSizes(b, op.getLoc(), op.getOutputs()[0]),
+        narrow);
+    auto copy = cast<linalg::GenericOp>(b.clone(*op));
+    copy.getDpsInitOperand(0)->set(empty);
+    copy.getResult(0).setType(type.clone(narrow));
+    Block *body = copy.getBody();
+    body->getArguments().back().setType(narrow);
+    Operation *end = body->getTerminator();
+    OpBuilder inner(end);
+    end->setOperand(0, inner.create<arith::TruncFOp>(op.getLoc(), narrow,
+                                                     end->getOperand(0)));
+    return copy.getResult(0);
+  }
+
+  /// Has an operation read a tensor of narrower floats, which it widens.
+  static void readNarrow(linalg::GenericOp op, OpOperand &operand,
+                         Value narrow) {
+    operand.set(narrow);
+    BlockArgument element =
+        op.getBody()->getArgument(operand.getOperandNumber());
+    Type wide = element.getType();
+    element.setType(getElementTypeOrSelf(narrow.getType()));
+    OpBuilder inner(op.getBody(), op.getBody()->begin());
+    auto widened = inner.create<arith::ExtFOp>(op.getLoc(), wide, element);
+    element.replaceAllUsesExcept(widened, widened);
+  }
+
   /// The packed form of an operand. Null if there is none; `why` says the
   /// reason.
   Packed find(linalg::GenericOp op, OpOperand &operand, const WeightRole &role,
@@ -402,8 +472,10 @@ private:
       known.order = formula->order->depths(b, op.getLoc());
     WeightPacker packer(b, op.getLoc(), *formula, *layout, columns, depths,
                         known.order);
-    WeightPacker::Parts parts{packer.integers(), packer.table(),
-                              packer.parameters(formula->scale), Value()};
+    WeightPacker::Parts parts{packer.integers(), packer.table(), Value(),
+                              Value()};
+    if (layout->hasScale)
+      parts.scale = packer.parameters(formula->scale);
     if (formula->offset)
       parts.offset = packer.parameters(formula->offset);
     known.weight = packer.weight(type.getElementType(), parts);
@@ -425,12 +497,13 @@ private:
             " depths are no multiple of 16";
       return std::nullopt;
     }
-    QuantizedWeight layout;
+    QuantizedWeight layout{};
     layout.bits = count > 16 ? 8 : 4;
     layout.group = formula.group;
     layout.code = formula.code();
+    layout.hasScale = formula.scale != nullptr;
     if (!formula.scale)
-      formula.scale = constantFormula(1);
+      formula.scale = constantFormula(1); // moves of the center multiply by it
     if (layout.code != QuantizedWeight::Code::Integer) {
       moveCenter(formula, formula.center);
       return layout;

@@ -60,6 +60,36 @@ def test_a_weight_stays_in_its_bytes(small, dtype, rows, group, tmp_path) -> Non
     check(Linear(small, dtype, group), x, dump=tmp_path)
 
 
+class ScaledAfter(Linear):
+    """A product of codes, which scales of columns multiply."""
+
+    def __init__(self, small: torch.dtype, dtype: torch.dtype, k: int) -> None:
+        super().__init__(small, dtype, 0)
+        self.register_buffer("weight", torch.randn(80, k).to(small))
+        self.register_buffer("scale", torch.rand(80) + 0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        product = torch.mm(x.float(), self.weight.float().t())
+        return (product * self.scale).to(x.dtype)
+
+    def exact(self, x: torch.Tensor) -> torch.Tensor:
+        return x.double() @ (self.weight.double() * self.scale.double()[:, None]).t()
+
+
+@pytest.mark.parametrize("k", [96, 90, 87])
+@pytest.mark.parametrize("rows", [1, 5, 33])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, "small"])
+@pytest.mark.parametrize("small", SMALL)
+def test_codes_multiply_narrow_floats(small, dtype, rows, k, tmp_path) -> None:
+    """Activations of bf16, and of floats of eight bits, are multiplied as bf16."""
+    x = torch.randn(rows, k)
+    x = x.to(small).float() if dtype == "small" else x.to(dtype)
+    module = ScaledAfter(small, x.dtype, k)
+    if dtype == "small":
+        module.forward = lambda x: ScaledAfter.forward(module, x.to(small).float())
+    check(module, x, dump=tmp_path)
+
+
 class Scaled(nn.Module):
     """torch._scaled_mm by a weight [n, k], with scales of rows and columns."""
 
@@ -100,10 +130,12 @@ def test_scaled_products(dtype, rowwise, tmp_path) -> None:
     check(Scaled(dtype, rowwise), torch.randn(6, 96), dump=tmp_path)
 
 
-@pytest.mark.parametrize("target", ["portable", "avx2"])
-def test_packages_for_other_instruction_sets(target, tmp_path) -> None:
-    module, x = Linear(torch.float8_e4m3fn, torch.bfloat16, 0), torch.randn(4, 96)
-    x = x.bfloat16()
+@pytest.mark.parametrize("kind", [Linear, ScaledAfter])
+@pytest.mark.parametrize("target", ["portable", "avx2", "avx512", "avx512bf16"])
+def test_packages_for_other_instruction_sets(target, kind, tmp_path) -> None:
+    group_or_depth = 0 if kind is Linear else 96
+    module = kind(torch.float8_e4m3fn, torch.bfloat16, group_or_depth)
+    x = torch.randn(4, 96).bfloat16()
     path = tmp_path / "model.anb"
     anabranch.export(module.eval(), path, (x,), targets=[target])
     found = anabranch.load(path)(x)

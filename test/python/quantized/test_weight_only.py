@@ -30,6 +30,23 @@ class Int8Product(nn.Module):
         return x.double() @ self.weight.double().t() * self.scales.double()
 
 
+class ScaledAfter(nn.Module):
+    """A product of whole numbers, which scales of columns multiply."""
+
+    def __init__(self, n: int, k: int) -> None:
+        super().__init__()
+        weight = torch.randint(-128, 128, (n, k), dtype=torch.int8)
+        self.register_buffer("weight", weight)
+        self.register_buffer("scales", torch.rand(n) * 0.01 + 0.01)
+
+    def forward(self, x):
+        product = x.float() @ self.weight.float().t()
+        return (product * self.scales).to(x.dtype)
+
+    def exact(self, x):
+        return x.double() @ self.weight.double().t() * self.scales.double()
+
+
 class Int4Product(nn.Module):
     """A product by an int4 weight. With `packs` it packs the weight at each call."""
 
@@ -66,6 +83,12 @@ def check(module: Any, x: torch.Tensor, dump: Any = None, freeze: bool = True) -
     assert anabranch.counters.fallback_calls == 0
     if dump is not None:
         assert reads_few_bits(dump)
+
+
+@pytest.mark.parametrize("rows", [1, 6, 40])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_bytes_that_are_scaled_after_the_product(dtype, rows, tmp_path) -> None:
+    check(ScaledAfter(70, 96), torch.randn(rows, 96).to(dtype), dump=tmp_path)
 
 
 @pytest.mark.parametrize("rows", [1, 4, 33])

@@ -22,12 +22,14 @@ constexpr const char *avx512 =
     "+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd,-prefer-256-bit";
 
 constexpr const char *vnni = ",+avx512vnni";
-constexpr const char *bf16 = ",+avx512vnni,+avx512bf16";
+constexpr const char *icelake = ",+avx512vnni,+avx512vbmi";
+constexpr const char *zen4 = ",+avx512vnni,+avx512bf16,+avx512vbmi";
 constexpr const char *fp16 = ",+avx512vnni,+avx512bf16,+avx512fp16";
 constexpr const char *amx =
     ",+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16";
 constexpr const char *amxFp16 =
-    ",+avx512vnni,+avx512bf16,+avx512fp16,+amx-tile,+amx-int8,+amx-bf16";
+    ",+avx512vnni,+avx512bf16,+avx512fp16,+avx512vbmi,+amx-tile,+amx-int8,"
+    "+amx-bf16";
 
 /// A target's extra features follow those of its level.
 struct Row {
@@ -50,10 +52,10 @@ constexpr Row rows[] = {
     {"haswell", "x86-64-v3", avx2, "", "haswell"},
     {"znver3", "x86-64-v3", avx2, "", "znver3"},
     {"alderlake", "x86-64-v3", avx2, ",+avxvnni", "alderlake"},
-    {"icelake-server", "x86-64-v4", avx512, vnni, "icelake-server"},
+    {"icelake-server", "x86-64-v4", avx512, icelake, "icelake-server"},
     {"sapphirerapids", "x86-64-v4", avx512, amxFp16, "sapphirerapids"},
-    {"znver4", "x86-64-v4", avx512, bf16, "znver4"},
-    {"znver5", "x86-64-v4", avx512, bf16, "znver5"},
+    {"znver4", "x86-64-v4", avx512, zen4, "znver4"},
+    {"znver5", "x86-64-v4", avx512, zen4, "znver5"},
 };
 
 llvm::ArrayRef<NamedTarget> targets() {

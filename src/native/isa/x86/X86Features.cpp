@@ -24,6 +24,7 @@ X86Features::X86Features(StringRef text) {
   f16c = has("f16c");
   avx512 =
       has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
+  avx512Vbmi = avx512 && has("avx512vbmi");
   avx512Vnni = avx512 && has("avx512vnni");
   avxVnni = avx2 && has("avxvnni");
   avxVnniInt8 = avxVnni && has("avxvnniint8");

@@ -16,6 +16,7 @@ struct X86Features {
   bool avx2, fma, f16c;
   bool avx512; ///< F, BW, DQ and VL together
   bool avx512Vnni;
+  bool avx512Vbmi;  ///< tables of bytes
   bool avxVnni;     ///< the same for 256 bits, without AVX-512
   bool avxVnniInt8; ///< with two signed operands
   bool avx512Bf16, avx512Fp16, amxInt8, amxBf16;

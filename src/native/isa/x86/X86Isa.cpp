@@ -14,7 +14,7 @@ namespace native {
 namespace {
 
 constexpr int64_t floatLanes = 16, halfOfFloats = 8; ///< of AVX-512
-constexpr int64_t shortLanes = 32;
+constexpr int64_t shortLanes = 32, byteLanes = 64;
 
 /// Whether a type fills one or several registers with f32.
 bool fillsRegisters(Type type) {
@@ -174,11 +174,31 @@ bool X86Isa::hasLookup(Type type) const {
   auto vector = dyn_cast<VectorType>(type);
   bool areShorts = vector && vector.getElementType().isInteger(16) &&
                    vector.getNumElements() == shortLanes;
+  bool areBytes = vector && vector.getElementType().isInteger(8) &&
+                  vector.getNumElements() == byteLanes;
+  if (areBytes)
+    return features.avx512Vbmi;
   return features.avx512 && (areShorts || fillsRegisters(type));
+}
+
+/// A table of bytes takes two registers.
+static Value lookupBytes(OpBuilder &b, Location loc, DenseElementsAttr table,
+                         Value index) {
+  SmallVector<int8_t> bytes(table.getValues<int8_t>());
+  auto half = [&](int64_t first) {
+    auto part = ArrayRef(bytes).slice(first, byteLanes);
+    return constant(
+        b, loc,
+        DenseElementsAttr::get(cast<ShapedType>(index.getType()), part));
+  };
+  return callX86(b, loc, "avx512.vpermi2var.qi.512", index.getType(),
+                 {half(0), index, half(byteLanes)});
 }
 
 Value X86Isa::lookup(OpBuilder &b, Location loc, DenseElementsAttr table,
                      Value index) const {
+  if (table.getElementType().isInteger(8))
+    return lookupBytes(b, loc, table, index);
   if (table.getElementType().isInteger(16))
     return callX86(b, loc, "avx512.permvar.hi.512", table.getType(),
                    {constant(b, loc, table), index});

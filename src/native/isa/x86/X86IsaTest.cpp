@@ -6,6 +6,8 @@
 
 #include "gtest/gtest.h"
 
+#include <algorithm>
+
 using namespace anabranch::native;
 
 namespace {
@@ -27,6 +29,8 @@ const Expected expected[] = {
     {"avx512bf16", 64, 32, false, false, true, false},
     {"avx512fp16", 64, 32, true, false, true, false},
     {"amx", 64, 32, true, false, true, true},
+    {"icelake-server", 64, 32, true, false, false, false},
+    {"znver4", 64, 32, true, false, true, false},
 };
 
 class IsaTest : public testing::TestWithParam<Expected> {};
@@ -61,6 +65,8 @@ TEST_P(IsaTest, HasTablesInWideRegisters) {
   EXPECT_EQ(isa.hasLookup(vector(16, b.getF32Type())), isWide);
   EXPECT_EQ(isa.hasLookup(vector(48, b.getF32Type())), isWide);
   EXPECT_EQ(isa.hasLookup(vector(32, b.getI16Type())), isWide);
+  bool hasBytes = target.features.find("+avx512vbmi") != std::string::npos;
+  EXPECT_EQ(isa.hasLookup(vector(64, b.getI8Type())), hasBytes);
   EXPECT_EQ(isa.hasScale(vector(16, b.getF32Type())), isWide);
   EXPECT_FALSE(isa.hasLookup(vector(8, b.getF32Type())));
   EXPECT_FALSE(isa.hasLookup(vector(16, b.getF64Type())));
@@ -69,7 +75,9 @@ TEST_P(IsaTest, HasTablesInWideRegisters) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, IsaTest, testing::ValuesIn(expected),
                          [](const testing::TestParamInfo<Expected> &info) {
-                           return std::string(info.param.target);
+                           std::string name = info.param.target;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
                          });
 
 } // namespace
