@@ -8,6 +8,9 @@ import torch
 from torch import Tensor
 from vllm.model_executor.kernels import linear as choices
 from vllm.model_executor.kernels.linear.mixed_precision.cpu import CPUWNA16LinearKernel
+from vllm.model_executor.kernels.linear.scaled_mm.BlockScaledMMLinearKernel import (
+    Fp8BlockScaledMMLinearKernel,
+)
 from vllm.model_executor.kernels.linear.scaled_mm.cpu import CPUInt8ScaledMMLinearKernel
 from vllm.model_executor.kernels.linear.scaled_mm.ScaledMMLinearKernel import (
     FP8ScaledMMLinearKernel,
@@ -30,6 +33,7 @@ def choose_first() -> None:
         (choices._POSSIBLE_KERNELS, HalfBytesKernel),
         (choices._POSSIBLE_INT8_KERNELS, BytesKernel),
         (choices._POSSIBLE_FP8_KERNELS, SmallFloatsKernel),
+        (choices._POSSIBLE_FP8_BLOCK_KERNELS, BlocksKernel),
         (choices._POSSIBLE_WFP8A16_KERNELS, SmallWeightsKernel),
     ):
         kernels = kinds[PlatformEnum.CPU]
@@ -174,3 +178,51 @@ class SmallWeightsKernel(SmallFloatsKernel):
 
     def rounding(self) -> str:
         return "none"
+
+
+class BlocksKernel(Fp8BlockScaledMMLinearKernel):
+    """Weights of floats of eight bits whose blocks have scales. It leaves activations as
+    they are, as vLLM's kernel for AMX does."""
+
+    apply_input_quant = False
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.product = linear.Program(rounded_linear.multiply_blocks)
+
+    @classmethod
+    def is_supported(
+        cls, compute_capability: int | None = None
+    ) -> tuple[bool, str | None]:
+        return True, None
+
+    @classmethod
+    def can_implement(cls, config: Any) -> tuple[bool, str | None]:
+        if not linear.is_compiled():
+            return False, _NOT_COMPILED
+        width = config.weight_quant_key.scale.group_shape.col
+        if config.weight_shape[1] % width:
+            return False, f"a weight's columns are no blocks of {width}"
+        return True, None
+
+    def process_weights_after_loading(self, layer: torch.nn.Module) -> None:
+        parts = self._get_layer_params(layer)
+        scale = parts.block_scale.data
+        if scale.dtype == torch.uint8:  # exponents
+            scale = scale.view(torch.float8_e8m0fnu)
+        replace_parameter(layer, parts.block_scale_attr, scale.float().contiguous())
+        linear.set_packed(layer, parts.WEIGHT)
+
+    def apply_weights(
+        self,
+        layer: torch.nn.Module,
+        x: Tensor,
+        bias: Tensor | None = None,
+        **named: Any,
+    ) -> Tensor:
+        parts = self._get_layer_params(layer)
+        height = self.config.weight_quant_key.scale.group_shape.row
+        return self.product(x, parts.weight, parts.block_scale, height, bias)
+
+    def apply_block_scaled_mm(self, *arguments: Any, **named: Any) -> Tensor:
+        raise NotImplementedError("apply_weights multiplies")

@@ -110,6 +110,20 @@ def multiply_small_floats(
     return product.to(x.dtype).view(*x.shape[:-1], -1)
 
 
+def multiply_blocks(
+    x: Tensor, weight: Tensor, scale: Tensor, height: int, bias: Tensor | None
+) -> Tensor:
+    """x W' + b, with W = weight * scale and a weight of floats of eight bits, for blocks
+    of `height` rows and some columns.
+
+    scale  float32 [blocks of rows, blocks of columns]"""
+    rows, columns = weight.shape
+    scales = scale.unsqueeze(1).expand(-1, height, -1).flatten(0, 1)[:rows]
+    groups = weight.float().view(rows, scale.shape[1], -1)
+    floats = (groups * scales.unsqueeze(-1)).view(rows, columns)
+    return F.linear(x, floats.to(x.dtype), bias)
+
+
 def _steps(wide: Tensor, has_zeros: bool) -> tuple[Tensor, Tensor | None]:
     """For each row the distance of two neighbouring bytes, and the byte of zero."""
     if not has_zeros:

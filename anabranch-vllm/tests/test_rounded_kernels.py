@@ -50,14 +50,33 @@ def channelwise(scale: Tensor, widths: list[int]) -> Tensor:
     return scale.repeat_interleave(torch.tensor(widths)).unsqueeze(1)
 
 
+class OfBlocks(Kernel):
+    """The base of vLLM's kernels of blocks."""
+
+    def __init__(self, config) -> None:
+        self.config = config
+
+    def _get_layer_params(self, layer):
+        return SimpleNamespace(
+            WEIGHT="weight",
+            weight=layer.weight,
+            block_scale_attr="scale",
+            block_scale=layer.scale,
+        )
+
+
 STAND_INS = {
     KERNELS: {
         "_POSSIBLE_KERNELS": {"CPU": ["theirs"]},
         "_POSSIBLE_INT8_KERNELS": {"CPU": ["theirs"]},
         "_POSSIBLE_FP8_KERNELS": {"CPU": ["theirs"]},
+        "_POSSIBLE_FP8_BLOCK_KERNELS": {"CPU": ["theirs"]},
         "_POSSIBLE_WFP8A16_KERNELS": {"CPU": []},
     },
     f"{KERNELS}.mixed_precision.cpu": {"CPUWNA16LinearKernel": Kernel},
+    f"{KERNELS}.scaled_mm.BlockScaledMMLinearKernel": {
+        "Fp8BlockScaledMMLinearKernel": OfBlocks
+    },
     f"{KERNELS}.scaled_mm.cpu": {"CPUInt8ScaledMMLinearKernel": Kernel},
     f"{KERNELS}.scaled_mm.ScaledMMLinearKernel": {"FP8ScaledMMLinearKernel": Kernel},
     "vllm.model_executor.layers.quantization.utils.w8a8_utils": {
@@ -191,6 +210,36 @@ def test_small_floats(kernels, weight, activation) -> None:
     assert layer.weight.is_contiguous()
 
 
+def of_blocks(height: int, width: int) -> SimpleNamespace:
+    scale = SimpleNamespace(group_shape=SimpleNamespace(row=height, col=width))
+    return SimpleNamespace(
+        weight_quant_key=SimpleNamespace(scale=scale), weight_shape=(ROWS, COLUMNS)
+    )
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float8_e8m0fnu, torch.uint8])
+def test_blocks(kernels, kind) -> None:
+    exponents = torch.randint(-3, 3, (2, GROUPS)).float().exp2()
+    scale = exponents.to(torch.float8_e8m0fnu)
+    scale = scale.view(kind) if kind == torch.uint8 else scale.to(kind)
+    values = torch.randn(ROWS, COLUMNS).to(torch.float8_e4m3fn)
+    layer = loaded(weight=values, scale=scale)
+    kernel = kernels.BlocksKernel(of_blocks(16, COLUMNS // GROUPS))
+    each = exponents.repeat_interleave(16, 0)[:ROWS]
+    exact = values.double() * each.repeat_interleave(COLUMNS // GROUPS, 1).double()
+    x = torch.randn(3, COLUMNS)
+    found = multiplied(kernel, layer, x).double()
+    torch.testing.assert_close(found, x.double() @ exact.t(), rtol=1e-5, atol=1e-4)
+    assert linear.packed_weights(layer) == [layer.weight]
+    assert layer.scale.shape == (2, GROUPS)  # vLLM reads scales of latent attention
+
+
+def test_columns_of_no_whole_blocks_are_vllms(kernels, monkeypatch) -> None:
+    monkeypatch.setattr(linear, "is_compiled", lambda: True)
+    can, why = kernels.BlocksKernel.can_implement(of_blocks(16, COLUMNS - 1))
+    assert not can and "blocks" in why
+
+
 def test_other_scales_of_small_floats_are_vllms(kernels, monkeypatch) -> None:
     monkeypatch.setattr(linear, "is_compiled", lambda: True)
     for given in (scales("group", "tensor"), scales("tensor", "group")):
@@ -205,6 +254,10 @@ def test_kernels_are_asked_first_and_once(kernels) -> None:
     assert choices._POSSIBLE_KERNELS["CPU"] == [kernels.HalfBytesKernel, "theirs"]
     assert choices._POSSIBLE_INT8_KERNELS["CPU"] == [kernels.BytesKernel, "theirs"]
     assert choices._POSSIBLE_FP8_KERNELS["CPU"] == [kernels.SmallFloatsKernel, "theirs"]
+    assert choices._POSSIBLE_FP8_BLOCK_KERNELS["CPU"] == [
+        kernels.BlocksKernel,
+        "theirs",
+    ]
     assert choices._POSSIBLE_WFP8A16_KERNELS["CPU"] == [kernels.SmallWeightsKernel]
 
 
@@ -214,8 +267,11 @@ def test_models_that_are_not_compiled_keep_vllms(kernels, monkeypatch) -> None:
         kernels.BytesKernel,
         kernels.SmallFloatsKernel,
         kernels.SmallWeightsKernel,
+        kernels.BlocksKernel,
     ):
         config = scales("channel", "token")
+        if kind is kernels.BlocksKernel:
+            config = of_blocks(16, 16)
         monkeypatch.setattr(linear, "is_compiled", lambda: False)
         assert kind.can_implement(config) == (False, kernels._NOT_COMPILED)
         monkeypatch.setattr(linear, "is_compiled", lambda: True)

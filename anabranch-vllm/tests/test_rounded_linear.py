@@ -137,6 +137,25 @@ def test_small_floats(dtype, rounding) -> None:
     assert anabranch.counters.fallback_calls == 0
 
 
+@pytest.mark.parametrize("dtype", [F32, BF16])
+def test_blocks_of_small_floats(dtype) -> None:
+    height, width = 32, 48  # the last block of rows is half a block
+    weight = parameter(torch.randn(ROWS, COLUMNS).to(torch.float8_e4m3fn))
+    scale = parameter(torch.rand(2, COLUMNS // width) + 0.5)
+    bias = parameter(torch.randn(ROWS).to(dtype))
+    product = linear.Program(rounded_linear.multiply_blocks)
+    layer = served(lambda x: product(x, weight, scale, height, bias))
+    each = scale.double().repeat_interleave(height, 0)[:ROWS]
+    exact = weight.double() * each.repeat_interleave(width, 1)
+    for rows in (7, 1, 40):
+        x = torch.randn(rows, COLUMNS).to(dtype)
+        torch._dynamo.mark_dynamic(x, 0)
+        with torch.no_grad():
+            close(layer(x), x.double() @ exact.t() + bias.double())
+    assert anabranch.counters.graphs == 1
+    assert anabranch.counters.fallback_calls == 0
+
+
 def fake_quantized(x: Tensor, step, zero, has_zeros: bool) -> Tensor:
     """The floats that the bytes of each row stand for, by PyTorch's operator."""
     found = torch.zeros_like(x)

@@ -61,6 +61,26 @@ def _floats_of_small_ones(weight: Tensor) -> Tensors:
     return {"weight": parts["weight"].float() * parts["weight_scale"]}
 
 
+BLOCK = 32
+
+
+def _blocks(weight: Tensor) -> Tensors:
+    """Floats of eight bits, with a scale for each block of rows and columns."""
+    blocks = weight.unflatten(0, (-1, BLOCK)).unflatten(2, (-1, BLOCK))
+    scale = blocks.abs().amax((1, 3), keepdim=True) / 448
+    codes = (blocks / scale).to(torch.float8_e4m3fn)
+    return {
+        "weight": codes.flatten(2).flatten(0, 1),
+        "weight_scale": scale.squeeze(3).squeeze(1),
+    }
+
+
+def _floats_of_blocks(weight: Tensor) -> Tensors:
+    parts = _blocks(weight)
+    scale = parts["weight_scale"].repeat_interleave(BLOCK, 0)
+    return {"weight": parts["weight"].float() * scale.repeat_interleave(BLOCK, 1)}
+
+
 def _half_bytes(weight: Tensor) -> Tensors:
     integers, scale = _grouped(weight)
     return {
@@ -146,6 +166,15 @@ FORMATS: dict[str, tuple[Callable[[Tensor], Tensors], dict[str, Any]]] = {
         _small_floats,
         _compressed("float-quantized", weights=_FLOAT | {"strategy": "channel"}),
     ),
+    "fp8_blocks": (
+        _blocks,
+        _compressed(
+            "float-quantized",
+            weights=_FLOAT | {"strategy": "block", "block_structure": [BLOCK, BLOCK]},
+            input_activations=_FLOAT
+            | {"strategy": "group", "group_size": BLOCK, "dynamic": True},
+        ),
+    ),
     "w4a16": (
         _half_bytes,
         _compressed(
@@ -182,11 +211,12 @@ FORMATS: dict[str, tuple[Callable[[Tensor], Tensors], dict[str, Any]]] = {
 }
 
 # Formats for which vLLM has no kernel on CPUs.
-OURS_ALONE = ("fp8_weights",)
+OURS_ALONE = ("fp8_weights", "fp8_blocks")
 # Those, and formats that vLLM's kernels compute in 16 bits only: the floats that they
 # stand for.
 FLOATS: dict[str, Callable[[Tensor], Tensors]] = {
     "fp8_weights": _floats_of_small_ones,
+    "fp8_blocks": _floats_of_blocks,
     "w4a16": _floats,
     "awq": _awq_floats,
     "gptq": _floats,
