@@ -41,6 +41,12 @@ def choose_first() -> None:
             kernels.insert(0, kernel)
 
 
+def _is_read_by_vllm(layer: torch.nn.Module) -> bool:
+    """Whether vLLM reads the weight of a layer as the checkpoint's method leaves it.
+    Latent attention does so."""
+    return getattr(layer, "_cpu_skip_gemm_dispatch", False)
+
+
 class HalfBytesKernel(CPUWNA16LinearKernel):
     """Weights of four bits: AWQ, GPTQ and the packed ones of compressed-tensors."""
 
@@ -154,7 +160,8 @@ class SmallFloatsKernel(FP8ScaledMMLinearKernel):
         weight_name, scale_name, _, _ = self.layer_param_names
         weight, scale = getattr(layer, weight_name), getattr(layer, scale_name)
         # vLLM has turned the weight of a layer.
-        replace_parameter(layer, weight_name, weight.data.t().contiguous())
+        if not _is_read_by_vllm(layer):
+            replace_parameter(layer, weight_name, weight.data.t().contiguous())
         replace_parameter(layer, scale_name, scale.data.flatten().float())
         linear.set_packed(layer, weight_name)
 
@@ -162,6 +169,8 @@ class SmallFloatsKernel(FP8ScaledMMLinearKernel):
         self, layer: torch.nn.Module, x: Tensor, bias: Tensor | None = None
     ) -> Tensor:
         weight, scale, step, _ = self._get_layer_params(layer)
+        if _is_read_by_vllm(layer):
+            weight = weight.t()
         return self.product(x, weight, scale, self.rounding(), step, bias)
 
     def apply_scaled_mm(self, **arguments: Any) -> Tensor:

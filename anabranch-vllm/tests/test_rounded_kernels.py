@@ -210,6 +210,19 @@ def test_small_floats(kernels, weight, activation) -> None:
     assert layer.weight.is_contiguous()
 
 
+def test_weights_that_vllm_reads_stay_turned(kernels) -> None:
+    values = torch.randn(ROWS, COLUMNS).to(torch.float8_e4m3fn)
+    layer = loaded(weight=values.t(), scale=torch.tensor(0.7), step=torch.tensor(1.0))
+    layer._cpu_skip_gemm_dispatch = True
+    config = scales("tensor", "none")
+    kernel = kernels.SmallWeightsKernel(config, "weight", "scale", "step", "limit")
+    x = torch.randn(3, COLUMNS)
+    found = multiplied(kernel, layer, x).double()
+    exact = x.double() @ (values.double() * 0.7).t()
+    torch.testing.assert_close(found, exact, rtol=1e-5, atol=1e-4)
+    assert torch.equal(layer.weight.double(), values.t().double())
+
+
 def of_blocks(height: int, width: int) -> SimpleNamespace:
     scale = SimpleNamespace(group_shape=SimpleNamespace(row=height, col=width))
     return SimpleNamespace(
