@@ -20,6 +20,7 @@ _COMMON = {
     "pad_token_id": 0,
 }
 _GROUPED = _COMMON | {"num_key_value_heads": 1, "head_dim": 32}
+_FOUR_HEADS = _COMMON | {"num_attention_heads": 4, "head_dim": 32}
 _EXPERTS = {
     "moe_intermediate_size": 64,
     "num_experts_per_tok": 2,
@@ -44,6 +45,7 @@ _LATENT = {
 # By name: transformers' type of the model, and its fields.
 GENERATE: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", _GROUPED),
+    "llama_of_four_heads": ("llama", _FOUR_HEADS),
     "qwen2": ("qwen2", _GROUPED),
     "qwen3": ("qwen3", _GROUPED),
     "qwen3_moe": (
@@ -94,6 +96,7 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "chunked_prefill": ("llama", {"max_num_batched_tokens": 16}),
     "prefix_cache": ("llama", {"enable_prefix_caching": True, "block_size": 32}),
     "tensor_parallel": ("llama", {"tensor_parallel_size": 2}),
+    "wide_tensor_parallel": ("llama_of_four_heads", {"tensor_parallel_size": 4}),
     "draft_model": (
         "llama",
         {
