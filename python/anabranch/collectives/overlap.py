@@ -15,6 +15,7 @@ call their collectives in the same order. docs/design/distributed.md."""
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import operator
 import re
@@ -53,8 +54,7 @@ def arrange(module: torch.fx.GraphModule, config: Config) -> None:
     """Rewrites a graph of ATen operators.
 
     A graph with scopes keeps the order that the scopes say. A graph whose sizes depend
-    on data keeps its order too, since it is cut at fixed places. Takes time linear in
-    the nodes for each collective.
+    on data keeps its order too, since it is cut at fixed places.
     """
     graph = module.graph
     if not any(is_collective(node.target) for node in graph.nodes) or any(
@@ -126,57 +126,83 @@ class _Sorter:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.order: list[Node] = []
+        self._nodes = nodes
+        self._place = {node: place for place, node in enumerate(nodes)}
         self._in_flight: list[Node] = []
-        # nodes that have to wait, with the collectives that each depends on
-        self._late: dict[Node, set[Node]] = {}
-        # the last node with an effect, which the next one must follow
-        self._before: dict[Node, Node] = {}
-        last = None
-        for node in nodes:
-            if _has_effect(node):
-                if last is not None:
-                    self._before[node] = last
-                last = node
-        for node in nodes:
+        # For each node: those that must follow it, and how many it must still follow.
+        self._followers: dict[Node, list[Node]] = {}
+        self._missing: dict[Node, int] = {}
+        # The waits for a collective in flight that must follow nothing else.
+        self._waits: dict[Node, list[Node]] = {}
+        # The places of the nodes that can be taken: a heap.
+        self._free: list[int] = []
+        # The last node with an effect, which the next one must follow.
+        self._last: Node | None = None
+        begin = 0
+        for place, node in enumerate(nodes):
             if _is_last(node):
-                self._arrive_all()
-            self._take(node)
-        self._arrive_all()
+                self._take_all(nodes[begin : place + 1])
+                begin = place + 1
+        self._take_all(nodes[begin:])
+
+    def _take_all(self, nodes: Sequence[Node]) -> None:
+        """Takes nodes up to one that no node before it may follow."""
+        for node in nodes:
+            self._link(node)
+        for node in nodes:
+            if not self._missing[node]:
+                self._release(node)
+        last = self._place[nodes[-1]] if nodes and _is_last(nodes[-1]) else None
+        while self._free or self._in_flight:
+            is_end = not self._free or self._free == [last]
+            if self._in_flight and (is_end or self._must_arrive()):
+                self._arrive()
+            else:
+                self._take(self._nodes[heapq.heappop(self._free)])
+
+    def _link(self, node: Node) -> None:
+        """Notes which nodes this one must follow. Nodes that are taken count no more."""
+        sources = set(node.all_input_nodes)
+        if _has_effect(node):
+            if self._last is not None:
+                sources.add(self._last)
+            self._last = node
+        if isinstance(node.meta.get("val"), _NUMBERS):
+            sources = set()  # a size is known without the tensor
+        missing = [source for source in sources if self._missing.get(source, -1) >= 0]
+        for source in missing:
+            self._followers.setdefault(source, []).append(node)
+        self._missing[node] = len(missing)
+
+    def _release(self, node: Node) -> None:
+        """Lets a node be taken that follows nothing else, unless it waits for a collective
+        in flight."""
+        source = _source_of(node) if is_wait(node.target) else None
+        if source in self._waits:
+            self._waits[source].append(node)
+        else:
+            heapq.heappush(self._free, self._place[node])
+
+    def _must_arrive(self) -> bool:
+        """Whether the next node is a collective, and as many as may be are in flight."""
+        full = len(self._in_flight) >= IN_FLIGHT
+        return full and is_collective(self._nodes[self._free[0]].target)
 
     def _take(self, node: Node) -> None:
-        if is_collective(node.target) and not self._late_for(node):
-            while len(self._in_flight) >= IN_FLIGHT:
-                self._arrive()
-        late = self._late_for(node)
-        if late:
-            self._late[node] = late
-            return
         self.order.append(node)
+        self._missing[node] = -1
         if is_collective(node.target):
             self._in_flight.append(node)
-
-    def _late_for(self, node: Node) -> set[Node]:
-        if isinstance(node.meta.get("val"), _NUMBERS):
-            return set()  # a size is known without the tensor
-        sources = list(node.all_input_nodes)
-        if node in self._before:
-            sources.append(self._before[node])
-        late = set().union(*(self._late.get(source, ()) for source in sources))
-        if is_wait(node.target) and _source_of(node) in self._in_flight:
-            late.add(_source_of(node))
-        return late
+            self._waits[node] = []
+        for follower in self._followers.pop(node, ()):
+            self._missing[follower] -= 1
+            if not self._missing[follower]:
+                self._release(follower)
 
     def _arrive(self) -> None:
-        """Ends the wait for the oldest collective, and takes the nodes that waited for
-        it alone."""
-        self._in_flight.pop(0)
-        late, self._late = self._late, {}
-        for node in late:
-            self._take(node)
-
-    def _arrive_all(self) -> None:
-        while self._in_flight or self._late:
-            self._arrive()
+        """Ends the wait for the oldest collective."""
+        for wait in self._waits.pop(self._in_flight.pop(0)):
+            heapq.heappush(self._free, self._place[wait])
 
 
 def _is_last(node: Node) -> bool:
