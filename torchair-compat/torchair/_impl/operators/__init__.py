@@ -6,6 +6,7 @@ A folder of this wing needs no list of its own.
 definition     defines operators: @npu_operator
 schema         the schema of an operator, from the signature of its function
 result_forms   finds the forms of results once for equal layers
+traced_parts   copies the nodes of an operator's parts for equal layers
 checks         checks of arguments, and the texts of their errors
 element_types  the numbers by which operators name dtypes
 published      all operators (generated)

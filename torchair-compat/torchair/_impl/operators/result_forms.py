@@ -2,7 +2,7 @@
 
 Before AOTAutograd traces a graph, Dynamo and AOTAutograd each run it for the forms of its
 results alone. There an operator with arguments of known forms need not run its parts again,
-so that equal layers run them once."""
+so that equal layers run them once. The trace itself copies nodes (`traced_parts.py`)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
-from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols
 from torch.utils._pytree import tree_leaves
+
+from . import traced_parts
 
 __all__ = ["remembering"]
 
@@ -41,7 +42,8 @@ def remembering(
     function: Callable[..., Any], schema: torch.FunctionSchema
 ) -> Callable[..., Any]:
     """The function of an operator, which finds the forms of its results once for arguments
-    of equal forms. An operator that writes to its arguments always runs."""
+    of equal forms, and whose parts a trace has once for such. An operator that writes to
+    its arguments always runs."""
     if any(argument.alias_info is not None for argument in schema.arguments):
         return function
     fixed: dict[Any, Any] = {}
@@ -49,13 +51,15 @@ def remembering(
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not _asks_for_forms():
+        if torch.is_autocast_enabled("cpu") or not _has_forms():
             return function(*args, **kwargs)
         symbols = _symbols()
         try:
             key = _key((args, tuple(sorted(kwargs.items()))))
         except _Unknown:
             return function(*args, **kwargs)
+        if (trace := traced_parts.current()) is not None:
+            return trace.run(function, (function, key), args, kwargs)
         # A symbol means something in its own trace alone.
         known = fixed
         if symbols is not None and _has_symbol(key):
@@ -75,14 +79,10 @@ def remembering(
     return call
 
 
-def _asks_for_forms() -> bool:
-    """Whether tensors have forms only, and nothing records what runs."""
+def _has_forms() -> bool:
+    """Whether tensors have forms only."""
     fake = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
-    return (
-        fake is not None
-        and get_proxy_mode() is None
-        and not torch.is_autocast_enabled("cpu")
-    )
+    return fake is not None
 
 
 def _symbols() -> ShapeEnv | None:
