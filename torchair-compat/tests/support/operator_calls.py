@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 import torch_npu
+from right_calls.images import CALLS as _OF_IMAGES
 from right_calls.layers import CALLS as _OF_LAYERS
 from right_calls.plain_names import CALLS as _OF_PLAIN_NAMES
 from right_calls.small_floats import CALLS as _MORE
@@ -528,6 +529,7 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
     "_npu_flash_attention_unpad": _packed(),
     "_npu_flash_attention_unpad_v2": _packed(),
     **_MORE,
+    **_OF_IMAGES,
     **_OF_LAYERS,
     **_OF_PLAIN_NAMES,
     **_OF_STEPS,
@@ -551,6 +553,9 @@ TELLING: dict[str, list[Any]] = {
     "ks_max": [2, -3],
     "active_num": [2],
     "num_out_tokens": [3],
+    "pooled_height": [3],
+    "pooled_width": [2],
+    "sample_num": [3, 0],
 }
 
 

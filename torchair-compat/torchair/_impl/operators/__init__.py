@@ -20,7 +20,7 @@ exchanges/     products joined to exchanges among ranks
 latent/        the steps before latent attention
 memory/        formats of memory, and operators with an effect instead of a result
 norms/         norms, and operators that are joined to one
-plain/         operators of PyTorch by other names
+plain/         operators of older models: those of PyTorch by other names, and ranges
 positions/     rotary embeddings
 products/      products of integers, of small floats, of few-bit weights, and of groups
 quantisation/  quantises activations, dequantises sums of integers

@@ -33,6 +33,8 @@ from .boost import (
 )
 from .boxes.coordinates import npu_bounding_box_decode, npu_bounding_box_encode
 from .boxes.overlaps import npu_ciou, npu_diou, npu_giou, npu_iou, npu_ptiou
+from .boxes.rotated import npu_rotated_box_decode, npu_rotated_box_encode
+from .boxes.sampling import npu_deformable_conv2d, npu_roi_align
 from .caches.lists import npu_scatter_list, npu_scatter_list_
 from .caches.paged import npu_scatter_pa_kv_cache, npu_scatter_pa_kv_cache_functional
 from .caches.pages import (
@@ -117,6 +119,7 @@ from .norms.rms_norm_quant import (
     npu_rms_norm_quant,
     npu_rms_norm_quant_v2,
 )
+from .plain.calibration import npu_ifmr
 from .plain.layers import (
     npu_bmmV2,
     npu_conv2d,
@@ -129,6 +132,7 @@ from .plain.layers import (
     npu_silu,
     npu_silu_,
 )
+from .plain.ranges import npu_masked_fill_range, npu_normalize_batch
 from .plain.shapes import (
     npu_broadcast,
     npu_confusion_transpose,
@@ -310,6 +314,7 @@ __all__ = [
     "npu_convolution",
     "npu_convolution_transpose",
     "npu_deep_norm",
+    "npu_deformable_conv2d",
     "npu_dequant_bias",
     "npu_dequant_rope_quant_kvcache",
     "npu_dequant_swiglu_clamp_quant",
@@ -361,6 +366,7 @@ __all__ = [
     "npu_grouped_matmul_swiglu_quant",
     "npu_grouped_matmul_swiglu_quant_v2",
     "npu_groupmatmul_add_fp32",
+    "npu_ifmr",
     "npu_incre_flash_attention",
     "npu_indexing",
     "npu_interleave_rope",
@@ -374,6 +380,7 @@ __all__ = [
     "npu_lightning_indexer",
     "npu_linear",
     "npu_masked_causal_conv1d",
+    "npu_masked_fill_range",
     "npu_masked_softmax_with_rel_pos_bias",
     "npu_matmul_all_to_all",
     "npu_max",
@@ -409,6 +416,7 @@ __all__ = [
     "npu_moe_token_unpermute_with_routing_map",
     "npu_moe_update_expert",
     "npu_mrope",
+    "npu_normalize_batch",
     "npu_nsa_compress",
     "npu_nsa_compress_attention",
     "npu_nsa_compress_attention_infer",
@@ -446,9 +454,12 @@ __all__ = [
     "npu_rms_norm_dynamic_mx_quant",
     "npu_rms_norm_quant",
     "npu_rms_norm_quant_v2",
+    "npu_roi_align",
     "npu_rope_quant_kvcache",
     "npu_rotary_mul",
     "npu_rotate_quant",
+    "npu_rotated_box_decode",
+    "npu_rotated_box_encode",
     "npu_scaled_masked_softmax",
     "npu_scatter_list",
     "npu_scatter_list_",

@@ -111,4 +111,4 @@ def _type_text(hint: Any, letters: Iterator[str]) -> str:
 
 
 def _default_text(value: Any) -> str:
-    return "[]" if value == () else repr(value)
+    return repr(list(value) if isinstance(value, tuple) else value)

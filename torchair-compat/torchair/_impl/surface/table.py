@@ -386,8 +386,7 @@ _OPERATORS = [
         "its page gives no formula, and says that its kernel is kept no more; call"
         " torchvision.ops",
         "npu_batch_nms npu_nms_v4 npu_nms_rotated npu_nms_with_mask npu_rotated_iou"
-        " npu_rotated_overlaps npu_rotated_box_encode npu_rotated_box_decode"
-        " npu_ps_roi_pooling npu_roi_align npu_deformable_conv2d",
+        " npu_rotated_overlaps npu_ps_roi_pooling",
     ),
     *_refused(
         "torch_npu",
@@ -416,8 +415,7 @@ _OPERATORS = [
         "torch_npu",
         "it works on blocks of an NPU's memory; call PyTorch's operator of the values",
         "npu_stride_add npu_stride_copy npu_view_copy npu_transpose_trans_contiguous"
-        " npu_indexing_trans_contiguous npu_hans_encode npu_hans_decode npu_ifmr"
-        " npu_normalize_batch npu_scatter npu_masked_fill_range"
+        " npu_indexing_trans_contiguous npu_hans_encode npu_hans_decode npu_scatter"
         " npu_weight_quant_preprocess _quantize_per_tensor_impl"
         " _quantize_per_channel_impl",
     ),

@@ -1,1 +1,2 @@
-"""Operators of PyTorch by other names of torch_npu, which older models call."""
+"""Operators that older models call: those of PyTorch by other names, and ranges of
+elements."""
