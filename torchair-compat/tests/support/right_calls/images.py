@@ -39,6 +39,8 @@ CALLS: dict[str, Any] = {
         "deltas": torch.rand(1, 5, 2),
         "weight": torch.rand(5) + 1,
     },
+    "npu_rotated_overlaps": {"self": _ROTATED.mT, "query_boxes": _ROTATED.mT + 1},
+    "npu_rotated_iou": {"self": _ROTATED.mT, "query_boxes": _ROTATED.mT + 1},
     "npu_masked_fill_range": {
         "self": R(2, 5),
         "start": torch.tensor([[0, 2]]),

@@ -34,6 +34,7 @@ from .boost import (
 from .boxes.coordinates import npu_bounding_box_decode, npu_bounding_box_encode
 from .boxes.overlaps import npu_ciou, npu_diou, npu_giou, npu_iou, npu_ptiou
 from .boxes.rotated import npu_rotated_box_decode, npu_rotated_box_encode
+from .boxes.rotated_overlaps import npu_rotated_iou, npu_rotated_overlaps
 from .boxes.sampling import npu_deformable_conv2d, npu_roi_align
 from .caches.lists import npu_scatter_list, npu_scatter_list_
 from .caches.paged import npu_scatter_pa_kv_cache, npu_scatter_pa_kv_cache_functional
@@ -460,6 +461,8 @@ __all__ = [
     "npu_rotate_quant",
     "npu_rotated_box_decode",
     "npu_rotated_box_encode",
+    "npu_rotated_iou",
+    "npu_rotated_overlaps",
     "npu_scaled_masked_softmax",
     "npu_scatter_list",
     "npu_scatter_list_",

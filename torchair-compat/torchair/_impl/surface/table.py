@@ -385,8 +385,7 @@ _OPERATORS = [
         "torch_npu",
         "its page gives no formula, and says that its kernel is kept no more; call"
         " torchvision.ops",
-        "npu_batch_nms npu_nms_v4 npu_nms_rotated npu_nms_with_mask npu_rotated_iou"
-        " npu_rotated_overlaps npu_ps_roi_pooling",
+        "npu_batch_nms npu_nms_v4 npu_nms_rotated npu_nms_with_mask npu_ps_roi_pooling",
     ),
     *_refused(
         "torch_npu",
