@@ -18,6 +18,12 @@ static Num sumOf(Num a, Num b) {
   return s::cast(a, math) + s::cast(b, math);
 }
 
+/// Whether the values are static and at most a sixteenth of the tensor.
+static bool areSmallPart(Operand values, Operand self) {
+  return values.type().hasStaticShape() && self.type().hasStaticShape() &&
+         values.type().getNumElements() <= self.type().getNumElements() / 16;
+}
+
 /// x[mask] = number: elementwise.
 static Value putMasked(ir::AtenOp op, LoweringBuilder &b, Operand self,
                        Operand mask, Operand values) {
@@ -81,8 +87,11 @@ static Lowered lowerIndexPut(ir::AtenOp op, LoweringBuilder &b) {
     return {list->target(body, point, elements, extents),
             accumulate ? sumOf(current, update) : update};
   };
-  return lowered(accumulate ? scatterWide(b, self, values, put)
-                            : scatter(b, self, values, put));
+  // Few values are rounded after each sum, as in eager PyTorch, which takes
+  // less time than a conversion of the whole tensor.
+  bool isWide = accumulate && !areSmallPart(values, self);
+  return lowered(isWide ? scatterWide(b, self, values, put)
+                        : scatter(b, self, values, put));
 }
 
 namespace {
@@ -129,16 +138,11 @@ static Lowered lowerIndexAdd(ir::AtenOp op, LoweringBuilder &b) {
     return b.refuse("alpha is symbolic");
   if (source.rank() != lines->self.rank())
     return b.refuse("the source has another rank");
-  return lowered(
-      scatterWide(b, lines->self, source,
-                  [&](Body &body, ArrayRef<Value> point, Num current,
-                      Num update) -> Placed {
-                    Num scaled = s::cast(update, current.dtype.math());
-                    if (*alpha != 1)
-                      scaled = scaled * scaled.constant(*alpha);
-                    return {lines->target(body, point, /*wrap=*/false),
-                            sumOf(current, scaled)};
-                  }));
+  auto target = [&](Body &body, ArrayRef<Value> point) {
+    return lines->target(body, point, /*wrap=*/false);
+  };
+  return lowered(scatterSum(b, lines->self, source,
+                            {lines->index, lines->dim, target}, *alpha));
 }
 
 static Lowered lowerIndexCopy(ir::AtenOp op, LoweringBuilder &b) {

@@ -101,12 +101,16 @@ static Lowered merged(ir::AtenOp op, LoweringBuilder &b, StringRef name) {
   std::optional<Merging> merging = Merging::of(name);
   if (!merging || (merging->isMean && b.resultDType().isBool()))
     return b.refuse("no lowering for the reduction '" + name + "'");
-  return finished(
-      b, scatterMerged(b, along->self, covered(b, *along, b.operand("src")),
-                       *merging, op.getBoolArg("include_self").value_or(true),
-                       [&](Body &body, ArrayRef<Value> point) {
-                         return along->target(body, point);
-                       }));
+  Operand updates = covered(b, *along, b.operand("src"));
+  bool includesSelf = op.getBoolArg("include_self").value_or(true);
+  auto target = [&](Body &body, ArrayRef<Value> point) {
+    return along->target(body, point);
+  };
+  if (includesSelf && (name == "sum" || name == "add"))
+    return finished(b, scatterSum(b, along->self, updates,
+                                  {along->index, along->dim, target}));
+  return finished(b, scatterMerged(b, along->self, updates, *merging,
+                                   includesSelf, target));
 }
 
 static Lowered lowerScatterAdd(ir::AtenOp op, LoweringBuilder &b) {

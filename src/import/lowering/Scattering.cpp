@@ -46,6 +46,84 @@ Value scatterWide(LoweringBuilder &b, Operand init, Operand updates,
 }
 
 //===----------------------------------------------------------------------===//
+// Sums along one dimension
+//===----------------------------------------------------------------------===//
+
+static Num scaledBy(Num update, double scale, DType math) {
+  Num scaled = s::cast(update, math);
+  return scale == 1 ? scaled : scaled * scaled.constant(scale);
+}
+
+static Num sumOf(Num a, Num b) { return a.dtype.isBool() ? a | b : a + b; }
+
+/// Whether comparing every two updates of a line takes less time than a
+/// conversion of the whole tensor.
+static bool areFew(Operand self, Operand updates, int64_t dim) {
+  return self.dtype != self.dtype.math() && self.type().hasStaticShape() &&
+         updates.type().hasStaticShape() &&
+         updates.type().getNumElements() * updates.size(dim) <=
+             self.type().getNumElements();
+}
+
+/// The updates with the sum of those that meet in an element in the place of
+/// the first of them, and zeros in the places of the others, as `math`.
+static Operand mergedIntoFirst(LoweringBuilder &b, Operand updates,
+                               const Places &places, double scale, DType math) {
+  int64_t rank = updates.rank(), dim = places.dim;
+  // The last of these dimensions is added: it runs over the updates of a line.
+  SmallVector<int64_t> own = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  if (places.index.rank() == 1)
+    own = {dim};
+  auto other = [&](SmallVector<int64_t> dims) {
+    std::replace(dims.begin(), dims.end(), dim, rank);
+    return dims;
+  };
+  SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  Sizes pairs = b.sizesOf(updates.value);
+  pairs.push_back(pairs[dim]);
+  Operand index = places.index;
+  Operand mine = b.tensor(index.value, index.dtype, own);
+  Operand others = b.tensor(index.value, index.dtype, other(own));
+  Value sums = b.reduce(
+      {b.tensor(updates.value, updates.dtype, other(all)), mine, others}, pairs,
+      {rank}, Combine::Add, math, [&](Body &, ArrayRef<Num> x) {
+        Num scaled = scaledBy(x[0], scale, math);
+        return s::select(x[1] == x[2], scaled, scaled.constant(-0.0));
+      });
+  DType wide = DType::integer(b.context(), 64);
+  Value earlier = b.reduce({mine, others}, pairs, {rank}, Combine::Add, wide,
+                           [&](Body &body, ArrayRef<Num> x) {
+                             Num isBefore =
+                                 s::index(body, rank) < s::index(body, dim);
+                             return s::cast((x[0] == x[1]) & isBefore, wide);
+                           });
+  Operand sum = b.tensor(sums, math), count = b.tensor(earlier, wide);
+  return b.tensor(
+      b.elementwiseMixed({sum, count}, math, b.sizesOf(updates.value),
+                         [](Body &, ArrayRef<Num> x) {
+                           return s::select(x[1] == x[1].constant(0), x[0],
+                                            x[0].constant(-0.0));
+                         }),
+      math);
+}
+
+Value scatterSum(LoweringBuilder &b, Operand self, Operand updates,
+                 const Places &places, double scale) {
+  DType math = self.dtype.math();
+  auto add = [&](double by) {
+    return [&places, math, by](Body &body, ArrayRef<Value> point, Num current,
+                               Num update) -> Placed {
+      return {places.target(body, point),
+              sumOf(s::cast(current, math), scaledBy(update, by, math))};
+    };
+  };
+  if (!areFew(self, updates, places.dim))
+    return scatterWide(b, self, updates, add(scale));
+  Operand merged = mergedIntoFirst(b, updates, places, scale, math);
+  return scatter(b, self, merged, add(1));
+}
+
+//===----------------------------------------------------------------------===//
 // Reductions of what meets in an element
 //===----------------------------------------------------------------------===//
 

@@ -80,3 +80,39 @@ def test_one_rounding(name, dtype, places, count, wide, seed) -> None:
     assert bool((error <= bound).all())
     eager = (function(x, i, y).double() - exact).abs().max()
     assert error.max() <= 2 * eager + lost.max() + LEAST[dtype]
+
+
+FEW = {
+    name: OPERATORS[name] for name in ("index_add", "index_add alpha", "scatter_add")
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", FEW)
+def test_few_updates_of_a_large_tensor(name, dtype) -> None:
+    """Updates that meet are added before they are rounded, and the rest stays as it is."""
+    torch._dynamo.reset()
+    torch.manual_seed(1)
+    function = FEW[name]
+    x, y = torch.randn(4096, 20).to(dtype), torch.randn(24, 20).to(dtype)
+    i = torch.randint(7, 12, (24,))
+    found = compiled(function, fullgraph=True)(x, i, y)
+    exact = function(x.double(), i, y.double())
+    assert (
+        (found.double() - exact).abs() <= HALF[dtype] * 1.01 * exact.abs() + 1e-6
+    ).all()
+    assert torch.equal(found[12:], x[12:])
+    eager = (function(x, i, y).double() - exact).abs().max()
+    assert (found.double() - exact).abs().max() <= 2 * eager
+
+
+def test_few_values_are_put_where_the_tensor_lies() -> None:
+    torch._dynamo.reset()
+    x, y = torch.randn(4096, 20).bfloat16(), torch.randn(8, 20).bfloat16()
+    i = torch.tensor([3, 3, 9, 3, 4095, 0, 9, 3])
+    put = lambda x, i, y: x.index_put_((i,), y, accumulate=True)
+    expected = put(x.clone(), i, y)
+    assert torch.equal(compiled(put, fullgraph=True)(x, i, y), expected)
+    assert torch.equal(x, expected)
+    kernels = anabranch.last_report()["kernels"]
+    assert len(kernels) == 1, "no kernel converts the whole tensor"
