@@ -141,8 +141,8 @@ static Lowered lowerIndexAdd(ir::AtenOp op, LoweringBuilder &b) {
   auto target = [&](Body &body, ArrayRef<Value> point) {
     return lines->target(body, point, /*wrap=*/false);
   };
-  return lowered(scatterSum(b, lines->self, source,
-                            {lines->index, lines->dim, target}, *alpha));
+  return lowered(scatterSum(b, lines->self, source, {lines->index, lines->dim},
+                            target, *alpha));
 }
 
 static Lowered lowerIndexCopy(ir::AtenOp op, LoweringBuilder &b) {

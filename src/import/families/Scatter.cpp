@@ -108,7 +108,7 @@ static Lowered merged(ir::AtenOp op, LoweringBuilder &b, StringRef name) {
   };
   if (includesSelf && (name == "sum" || name == "add"))
     return finished(b, scatterSum(b, along->self, updates,
-                                  {along->index, along->dim, target}));
+                                  {along->index, along->dim}, target));
   return finished(b, scatterMerged(b, along->self, updates, *merging,
                                    includesSelf, target));
 }

@@ -108,12 +108,12 @@ static Operand mergedIntoFirst(LoweringBuilder &b, Operand updates,
 }
 
 Value scatterSum(LoweringBuilder &b, Operand self, Operand updates,
-                 const Places &places, double scale) {
+                 const Places &places, TargetFn target, double scale) {
   DType math = self.dtype.math();
   auto add = [&](double by) {
-    return [&places, math, by](Body &body, ArrayRef<Value> point, Num current,
-                               Num update) -> Placed {
-      return {places.target(body, point),
+    return [target, math, by](Body &body, ArrayRef<Value> point, Num current,
+                              Num update) -> Placed {
+      return {target(body, point),
               sumOf(s::cast(current, math), scaledBy(update, by, math))};
     };
   };

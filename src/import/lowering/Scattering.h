@@ -32,21 +32,6 @@ mlir::Value scatter(LoweringBuilder &b, Operand init, Operand updates,
 mlir::Value scatterWide(LoweringBuilder &b, Operand init, Operand updates,
                         PlaceFn place);
 
-/// How updates find their places along one dimension.
-struct Places {
-  /// The position along `dim`, a vector or of the shape of the updates.
-  Operand index;
-  int64_t dim;
-  /// The position that the update at a point writes.
-  llvm::function_ref<Indices(Body &, llvm::ArrayRef<mlir::Value> point)> target;
-};
-
-/// `self` plus `scale` times every update; floats that are narrower than f32
-/// are computed as f32 and rounded once. Where the updates are few, only
-/// elements that they meet are read and written.
-mlir::Value scatterSum(LoweringBuilder &b, Operand self, Operand updates,
-                       const Places &places, double scale = 1);
-
 /// How a reduction merges an element with its updates.
 struct Merging {
   Num (*combine)(Num, Num);
@@ -65,6 +50,19 @@ struct Merging {
 /// The position that the update at a point writes.
 using TargetFn =
     llvm::function_ref<Indices(Body &, llvm::ArrayRef<mlir::Value> point)>;
+
+/// The positions of updates along one dimension.
+struct Places {
+  /// A vector, or of the shape of the updates.
+  Operand index;
+  int64_t dim;
+};
+
+/// `self` plus `scale` times every update; floats that are narrower than f32
+/// are computed as f32 and rounded once. Where the updates are few, only
+/// elements that they meet are read and written.
+mlir::Value scatterSum(LoweringBuilder &b, Operand self, Operand updates,
+                       const Places &places, TargetFn target, double scale = 1);
 
 /// `self` with every update merged in. Without `includeSelf`, elements that
 /// have updates start from the identity.
