@@ -4,8 +4,8 @@
 // Many updates may meet in one element: narrow floats are summed as f32 and
 // rounded once.
 // CHECK-LABEL: func @scatter_add
-//  CHECK-SAME:   %[[X:.*]]: tensor<3x4xbf16>, %[[I:.*]]: tensor<3x2xi64>, %[[S:.*]]: tensor<3x6xbf16>
-//       CHECK:   %[[PART:.*]] = tensor.extract_slice %[[S]][0, 0] [3, 2] [1, 1]
+//  CHECK-SAME:   %[[X:.*]]: tensor<3x4xbf16>, %[[I:.*]]: tensor<3x5xi64>, %[[S:.*]]: tensor<3x6xbf16>
+//       CHECK:   %[[PART:.*]] = tensor.extract_slice %[[S]][0, 0] [3, 5] [1, 1]
 //       CHECK:   %[[WIDE:.*]] = linalg.generic {{.*}} ins(%[[X]] :
 //       CHECK:   anabranch.scatter %[[PART]] into %[[WIDE]]
 //       CHECK:   ^bb0(%[[P:.*]]: index, %[[Q:.*]]: index, %[[OLD:.*]]: f32, %[[NEW:.*]]: bf16):
@@ -15,9 +15,22 @@
 //       CHECK:     %[[SUM:.*]] = arith.addf %[[OLD]], %{{.*}} : f32
 //       CHECK:     anabranch.yield %[[P]], %[[AT]], %[[SUM]] : index, index, f32
 //       CHECK:   arith.truncf
-func.func @scatter_add(%x: tensor<3x4xbf16>, %i: tensor<3x2xi64>, %s: tensor<3x6xbf16>) -> tensor<3x4xbf16> {
-  %r = anabranch.aten "scatter_add"(%x, %i, %s) {self = #anabranch.operand<0>, dim = 1, index = #anabranch.operand<1>, src = #anabranch.operand<2>} : (tensor<3x4xbf16>, tensor<3x2xi64>, tensor<3x6xbf16>) -> tensor<3x4xbf16>
+func.func @scatter_add(%x: tensor<3x4xbf16>, %i: tensor<3x5xi64>, %s: tensor<3x6xbf16>) -> tensor<3x4xbf16> {
+  %r = anabranch.aten "scatter_add"(%x, %i, %s) {self = #anabranch.operand<0>, dim = 1, index = #anabranch.operand<1>, src = #anabranch.operand<2>} : (tensor<3x4xbf16>, tensor<3x5xi64>, tensor<3x6xbf16>) -> tensor<3x4xbf16>
   return %r : tensor<3x4xbf16>
+}
+
+// Of few updates the sum of those that meet is added to the narrow element.
+// CHECK-LABEL: func @few
+//  CHECK-SAME:   %[[X:.*]]: tensor<3x40xbf16>, %[[I:.*]]: tensor<3x5xi64>
+//       CHECK:   %[[MET:.*]] = arith.cmpi eq
+//       CHECK:   arith.select %[[MET]]
+//       CHECK:   anabranch.scatter %{{.*}} into %[[X]]
+//       CHECK:     arith.truncf
+//       CHECK:     anabranch.yield {{.*}}, bf16
+func.func @few(%x: tensor<3x40xbf16>, %i: tensor<3x5xi64>, %s: tensor<3x5xbf16>) -> tensor<3x40xbf16> {
+  %r = anabranch.aten "scatter_add"(%x, %i, %s) {self = #anabranch.operand<0>, dim = 1, index = #anabranch.operand<1>, src = #anabranch.operand<2>} : (tensor<3x40xbf16>, tensor<3x5xi64>, tensor<3x5xbf16>) -> tensor<3x40xbf16>
+  return %r : tensor<3x40xbf16>
 }
 
 // An index that is the same for each column is read from the tensor that was

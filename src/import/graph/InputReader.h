@@ -37,8 +37,7 @@ private:
 
   mlir::LogicalResult readInput(const Object &input);
   mlir::LogicalResult readRange(const Object &input, mlir::NamedAttrList &own);
-  mlir::LogicalResult readGroups(const Object &input,
-                                    mlir::NamedAttrList &own);
+  mlir::LogicalResult readGroups(const Object &input, mlir::NamedAttrList &own);
   mlir::LogicalResult nameArguments(const Array &inputs,
                                     mlir::ValueRange arguments);
   mlir::LogicalResult defineSymbols(const Array &inputs);
