@@ -77,24 +77,25 @@ def _in_process(name: str) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def _row(name: str) -> Row:
+    found = _in_process(name)
+    row = Row(name, unit="s", error=found.get("error", ""))
+    if not row.error:
+        times = sorted(one["wall"] for one in found["rounds"])
+        row.value, row.low, row.high = statistics.median(times), times[0], times[-1]
+        row.note = json.dumps(found)
+    return row
+
+
 @case("embedding-server", extra=True)
 def embedding_server() -> list[Row]:
     """MiniLM-L6, 60 batches of up to 16 sentences of 5 to 120 tokens, one round"""
-    rows = []
-    for name in NAMES:
-        found = _in_process(name)
-        row = Row(name, unit="s", error=found.get("error", ""))
-        if not row.error:
-            times = sorted(one["wall"] for one in found["rounds"])
-            row.value, row.low, row.high = statistics.median(times), times[0], times[-1]
-            row.note = json.dumps(found)
-        rows.append(row)
-    return rows
+    return [_row(name) for name in NAMES]
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         print(json.dumps(serve(sys.argv[2])))
     else:
-        for found in embedding_server():
-            print(found.contender, found.error or found.note, flush=True)
+        for row in map(_row, NAMES):
+            print(row.contender, row.error or row.note, flush=True)
