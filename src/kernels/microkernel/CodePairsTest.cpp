@@ -9,6 +9,7 @@
 #include "support/native/ParsedKernel.h"
 
 #include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/bit.h"
 #include "gtest/gtest.h"
 
 #include <algorithm>
@@ -103,7 +104,9 @@ protected:
       if (std::isnan(wanted))
         EXPECT_TRUE(std::isnan(value)) << code;
       else
-        EXPECT_EQ(std::memcmp(&value, &wanted, sizeof value), 0) << code;
+        EXPECT_EQ(llvm::bit_cast<uint32_t>(value),
+                  llvm::bit_cast<uint32_t>(wanted))
+            << code;
     }
   }
 };
