@@ -28,6 +28,8 @@ import torch
 from harness import Workload, contender, difference, flatten, rounds, time_calls
 from operators import OPERATORS, Operator
 
+RESULT = str(Path(__file__).parent.parent / "build" / "sweep.json")
+
 
 @dataclass
 class Result:
@@ -131,7 +133,7 @@ def main() -> int:
     parser.add_argument("--inductor", action="store_true", help="as a peer too")
     parser.add_argument("--seconds", type=float, default=0.3, help="per contender")
     parser.add_argument("--threads", type=int, help="of every contender")
-    parser.add_argument("--json", default="build/sweep.json", help="output file")
+    parser.add_argument("--json", default=RESULT, help="output file")
     arguments = parser.parse_args()
     if arguments.threads:
         torch.set_num_threads(arguments.threads)

@@ -47,6 +47,16 @@ def _is_read_by_vllm(layer: torch.nn.Module) -> bool:
     return getattr(layer, "_cpu_skip_gemm_dispatch", False)
 
 
+class _OnEveryProcessor:
+    """A kernel of ours where vLLM's needs certain processors."""
+
+    @classmethod
+    def is_supported(
+        cls, compute_capability: int | None = None
+    ) -> tuple[bool, str | None]:
+        return True, None
+
+
 class HalfBytesKernel(CPUWNA16LinearKernel):
     """Weights of four bits: AWQ, GPTQ and the packed ones of compressed-tensors."""
 
@@ -124,18 +134,12 @@ class BytesKernel(CPUInt8ScaledMMLinearKernel):
         return self.product(x, weight, scale, sums, step, zero, bias)
 
 
-class SmallFloatsKernel(FP8ScaledMMLinearKernel):
+class SmallFloatsKernel(_OnEveryProcessor, FP8ScaledMMLinearKernel):
     """Weights and activations of floats of eight bits."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.product = linear.Program(rounded_linear.multiply_small_floats)
-
-    @classmethod
-    def is_supported(
-        cls, compute_capability: int | None = None
-    ) -> tuple[bool, str | None]:
-        return True, None
 
     @classmethod
     def can_implement(cls, c: Any) -> tuple[bool, str | None]:
@@ -189,7 +193,7 @@ class SmallWeightsKernel(SmallFloatsKernel):
         return "none"
 
 
-class BlocksKernel(Fp8BlockScaledMMLinearKernel):
+class BlocksKernel(_OnEveryProcessor, Fp8BlockScaledMMLinearKernel):
     """Weights of floats of eight bits whose blocks have scales. It leaves activations as
     they are, as vLLM's kernel for AMX does."""
 
@@ -198,12 +202,6 @@ class BlocksKernel(Fp8BlockScaledMMLinearKernel):
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         self.product = linear.Program(rounded_linear.multiply_blocks)
-
-    @classmethod
-    def is_supported(
-        cls, compute_capability: int | None = None
-    ) -> tuple[bool, str | None]:
-        return True, None
 
     @classmethod
     def can_implement(cls, config: Any) -> tuple[bool, str | None]:

@@ -87,8 +87,8 @@ static Lowered lowerIndexPut(ir::AtenOp op, LoweringBuilder &b) {
     return {list->target(body, point, elements, extents),
             accumulate ? sumOf(current, update) : update};
   };
-  // Few values are rounded after each sum, as in eager PyTorch, which takes
-  // less time than a conversion of the whole tensor.
+  // Few values are added as eager PyTorch adds all of them, with a rounding
+  // after each: that takes less time than a conversion of the whole tensor.
   bool isWide = accumulate && !areSmallPart(values, self);
   return lowered(isWide ? scatterWide(b, self, values, put)
                         : scatter(b, self, values, put));

@@ -54,8 +54,6 @@ static Num scaledBy(Num update, double scale, DType math) {
   return scale == 1 ? scaled : scaled * scaled.constant(scale);
 }
 
-static Num sumOf(Num a, Num b) { return a.dtype.isBool() ? a | b : a + b; }
-
 /// Whether comparing every two updates of a line takes less time than a
 /// conversion of the whole tensor.
 static bool areFew(Operand self, Operand updates, int64_t dim) {
@@ -114,7 +112,7 @@ Value scatterSum(LoweringBuilder &b, Operand self, Operand updates,
     return [target, math, by](Body &body, ArrayRef<Value> point, Num current,
                               Num update) -> Placed {
       return {target(body, point),
-              sumOf(s::cast(current, math), scaledBy(update, by, math))};
+              s::cast(current, math) + scaledBy(update, by, math)};
     };
   };
   if (!areFew(self, updates, places.dim))
