@@ -3,10 +3,16 @@ and keeps its programs in a folder of its own."""
 
 from __future__ import annotations
 
+import many_compilations
 import pytest
 import torch
 
 import anabranch
+
+
+@pytest.fixture(autouse=True, scope="session")
+def spared():
+    many_compilations.spare()
 
 
 @pytest.fixture(autouse=True)

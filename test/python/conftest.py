@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+import many_compilations
 import pytest
 import torch
 
@@ -28,6 +29,11 @@ def cache_home(tmp_path_factory):
         patch.setenv("ANABRANCH_CACHE", "0")
         patch.setenv("ANABRANCH_CACHE_HOME", str(folder))
         yield folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def spared():
+    many_compilations.spare()
 
 
 @pytest.fixture(autouse=True)

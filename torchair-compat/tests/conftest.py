@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 
+import many_compilations
 import pytest
 import torch
 
@@ -45,6 +46,11 @@ def cache_home(tmp_path_factory):
         patch.setenv("ANABRANCH_CACHE", "0")
         patch.setenv("ANABRANCH_CACHE_HOME", str(folder))
         yield folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def spared():
+    many_compilations.spare()
 
 
 @pytest.fixture(autouse=True)

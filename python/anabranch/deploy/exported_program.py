@@ -72,9 +72,11 @@ def read_exported(program: ExportedProgram, forward: Any = None) -> ExportedGrap
         _without_notes(program),
         _with_writing_regions(),
     ):
-        program = program.run_decompositions(export_decompositions())
+        # PyTorch makes its table anew each time, in a twentieth of a second.
+        table = export_decompositions()
+        program = program.run_decompositions(table)
         with whole_composites():
-            flatten(program.graph_module, export_decompositions())
+            flatten(program.graph_module, table)
     reader = _ExportedReader(program)
     reader.write_mutations()
     reader.name_inputs()
