@@ -53,6 +53,7 @@ def tiers_pay(request, monkeypatch):
     if request.node.get_closest_marker("tier_costs") is None:
         monkeypatch.setattr(tier_costs.Gains, "pay", lambda *_: True)
         monkeypatch.setattr(tier_costs.Budget, "has", lambda *_: True)
+        monkeypatch.setattr(tier_costs.Rest, "is_present", lambda *_: True)
 
 
 @pytest.fixture

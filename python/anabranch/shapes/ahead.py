@@ -1,7 +1,9 @@
-"""Compiles in a thread what no call has asked for yet, when calls leave the time.
+"""Compiles in a thread what no call has asked for yet, while the process rests.
 
 The tracer is Python. So the thread keeps the usual priority: at a low one it could hold
-the interpreter's lock while it waits for a CPU, and calls would wait with it."""
+the interpreter's lock while it waits for a CPU, and calls would wait with it. At the
+usual one it takes a core and that lock from calls, and a job cannot be stopped. So each
+job waits until calls pause (`Rest`)."""
 
 from __future__ import annotations
 
@@ -17,6 +19,7 @@ from dataclasses import dataclass, field
 import torch
 
 from .. import dynamo_lock
+from .tier_costs import Rest
 from .tiers import PAUSE, worker
 
 
@@ -45,10 +48,9 @@ MOST_SECONDS = 60.0
 
 @dataclass(eq=False)
 class Job:
-    """One compilation. `seconds` is what it is expected to take."""
+    """One compilation."""
 
     compile: Callable[[], object]
-    seconds: float
     modes: Modes = field(default_factory=Modes)
     # Settings of Dynamo are variables of the caller's context.
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
@@ -100,14 +102,22 @@ class Ahead:
             return self.changed.wait_for(lambda: self.thread is None, timeout)
 
     def _run(self) -> None:
-        budget = worker().budget
         while job := self._next():
-            while not budget.has(job.seconds) and threading.main_thread().is_alive():
-                time.sleep(PAUSE)
-            if threading.main_thread().is_alive():
+            if self._awaits_rest(job):
                 begin = time.monotonic()
                 job.run()
-                budget.spent += time.monotonic() - begin
+                worker().budget.spent += time.monotonic() - begin
+
+    def _awaits_rest(self, job: Job) -> bool:
+        """False: the job has been dropped, or the process ends."""
+        rest = Rest()
+        while threading.main_thread().is_alive():
+            if job.ended.wait(PAUSE):
+                return False
+            rest.note()
+            if rest.is_present():
+                return True
+        return False
 
     def _next(self) -> Job | None:
         with self.changed:

@@ -22,6 +22,10 @@ SHARE_OF_CALLS = 0.02
 SECONDS_A_KERNEL = 0.05
 # Seconds that reading a program from the cache takes.
 SECONDS_TO_SEEK = 0.05
+# The process rests if it did so for this share of the last seconds, each of which
+# counts the less the longer it is over.
+REST = 0.75
+SECONDS_OF_REST = 1.0
 # Calls of a new program until its time is known; the first touch cold memory.
 CALLS_TO_MEASURE = 8
 # Calls of the symbolic program after which a shape that got a program is not awaited.
@@ -114,10 +118,42 @@ class Budget:
 
     def has(self, cost: float) -> bool:
         """Whether compiling for so many seconds more takes no more than the time in
-        which cores were idle, for this process and others, and a share of the time in which calls computed."""
+        which cores were idle, for this process and others, and a share of the time in
+        which calls computed."""
         used = time.process_time() - self.used  # compiling included
         idle = self.cores * (time.monotonic() - self.begin) - used
         if math.isfinite(self.idle):
             idle = min(idle, idle_seconds() - self.idle)
         working = used - self.spent
         return self.spent + cost <= idle + SHARE_OF_CALLS * working
+
+
+class Rest:
+    """Whether the process rests: it computes next to nothing, and the machine has a
+    core for it. Time that an earlier pause left does not count: calls that came since
+    do not leave it any more."""
+
+    def __init__(self) -> None:
+        self.share = 0.0  # of the last seconds
+        self._read()
+
+    def _read(self) -> None:
+        self.now = time.monotonic()
+        self.used = time.process_time()
+        self.idle = idle_seconds()
+
+    def note(self) -> None:
+        """Takes in the time since the last call of this method."""
+        now, used, idle = self.now, self.used, self.idle
+        self._read()
+        seconds = self.now - now
+        if seconds <= 0:
+            return
+        rested = 1 - (self.used - used) / seconds
+        if math.isfinite(idle):
+            rested = min(rested, (self.idle - idle) / seconds)
+        kept = math.exp(-seconds / SECONDS_OF_REST)
+        self.share = kept * self.share + (1 - kept) * min(max(rested, 0.0), 1.0)
+
+    def is_present(self) -> bool:
+        return self.share >= REST

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import inspect
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -81,12 +80,10 @@ def _first_call(call: Call, explain: bool, done: Callable[[Call], None]) -> Call
                 done(call)
             return call(*args, **kwargs)
         try:
-            begin = time.monotonic()
             with _noticing() as sizes:
                 result = call(*args, **kwargs)
-            seconds = time.monotonic() - begin
             for size in sorted(sizes)[:MOST_SYMBOLS]:
-                job = ahead.Job(_job(call, size, (args, kwargs), explain), seconds)
+                job = ahead.Job(_job(call, size, (args, kwargs), explain))
                 ahead_of_calls.jobs[_places(size, (args, kwargs))] = job
                 _run_or_queue(job)
             waiting = False

@@ -180,6 +180,64 @@ def test_traffic_is_never_slowed_by_more_than_3_percent(clock, seed):
     assert clock.now <= 1.03 * alone
 
 
+@pytest.fixture
+def rest(clock):
+    return tier_costs.Rest()
+
+
+def spend(clock, seconds, cores, rest):
+    """`seconds` in which the process uses `cores`, and a thread looks at it ten times
+    a second."""
+    end = clock.now + seconds
+    while clock.now < end:
+        step = min(end - clock.now, 0.1)
+        clock.now += step
+        clock.used += step * cores
+        rest.note()
+
+
+def test_a_pause_of_some_seconds_is_rest(clock, rest):
+    spend(clock, 5, 2, rest)
+    assert not rest.is_present()
+    spend(clock, 1, 0, rest)
+    assert not rest.is_present()
+    spend(clock, 1, 0, rest)
+    assert rest.is_present()
+
+
+def test_time_that_an_earlier_pause_left_does_not_count(clock, rest):
+    spend(clock, 3600, 0, rest)
+    spend(clock, 0.5, 1, rest)
+    assert not rest.is_present()
+
+
+def test_a_core_that_others_use_is_no_rest(clock, monkeypatch):
+    monkeypatch.setattr(tier_costs, "idle_seconds", lambda: 100.0)
+    rest = tier_costs.Rest()
+    spend(clock, 60, 0, rest)
+    assert not rest.is_present()
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_nothing_begins_while_calls_take_most_of_the_time(clock, rest, seed):
+    """Rounds of traffic with pauses shorter than its calls, and breaks between them. No
+    round has a job in it unless it began in the break before; each break of two seconds
+    has one; and jobs never follow each other without a break."""
+    pick = random.Random(seed)
+    cores = pick.choice([1, 1.5, 2])
+    for _ in range(6):
+        for _ in range(pick.randint(20, 200)):
+            call = pick.uniform(0.003, 0.5)
+            spend(clock, call, cores, rest)
+            assert not rest.is_present()
+            spend(clock, min(call, 0.3) * pick.random() * 0.9, 0, rest)
+            assert not rest.is_present()
+        spend(clock, pick.uniform(2.0, 20.0), 0, rest)
+        assert rest.is_present()
+        spend(clock, pick.uniform(1.5, 5.0), 1, rest)  # a job
+        assert not rest.is_present()
+
+
 def function(a, b):
     return torch.softmax(a @ b, -1), a.sum(0)
 

@@ -297,7 +297,7 @@ def test_where_nothing_is_compiled_nothing_runs_ahead():
 
 def test_the_first_call_does_not_wait_for_sizes_of_one(monkeypatch):
     times = threading.Event()
-    monkeypatch.setattr(tier_costs.Budget, "has", lambda *_: times.is_set())
+    monkeypatch.setattr(tier_costs.Rest, "is_present", lambda *_: times.is_set())
     compiled = anabranch.compile(Tokens(), shapes="tiered", fullgraph=True)
     with torch.no_grad():
         compiled(torch.randn(1, 5, 4))
@@ -309,7 +309,7 @@ def test_the_first_call_does_not_wait_for_sizes_of_one(monkeypatch):
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_request_of_one_compiles_nothing_twice(begun, monkeypatch):
     times = threading.Event()
-    monkeypatch.setattr(tier_costs.Budget, "has", lambda *_: times.is_set())
+    monkeypatch.setattr(tier_costs.Rest, "is_present", lambda *_: times.is_set())
     inside = threading.Event()
     build = package.build
 
@@ -345,13 +345,13 @@ def test_what_is_compiled_ahead_sees_the_modes_and_settings_of_its_caller():
         torch.autocast("cpu", torch.float16),
         torch._dynamo.config.patch(recompile_limit=77),
     ):
-        ahead.add(ahead.Job(read, 0.0))
+        ahead.add(ahead.Job(read))
     assert ahead.finish(LONG) and found == [True, True, torch.float16, 77]
 
 
 def test_a_model_that_is_gone_is_not_compiled_ahead(monkeypatch):
     times = threading.Event()
-    monkeypatch.setattr(tier_costs.Budget, "has", lambda *_: times.is_set())
+    monkeypatch.setattr(tier_costs.Rest, "is_present", lambda *_: times.is_set())
     compiled = anabranch.compile(function, shapes="tiered", fullgraph=True)
     compiled(torch.randn(5, 8), torch.randn(8, 8))
     del compiled
