@@ -82,10 +82,14 @@ def _first_call(call: Call, explain: bool, done: Callable[[Call], None]) -> Call
         try:
             with _noticing() as sizes:
                 result = call(*args, **kwargs)
+            # Modes of torch functions belong to the thread that entered them, and
+            # Dynamo's guards read them.
+            if torch._C._len_torch_function_stack():
+                sizes.clear()
             for size in sorted(sizes)[:MOST_SYMBOLS]:
                 job = ahead.Job(_job(call, size, (args, kwargs), explain))
                 ahead_of_calls.jobs[_places(size, (args, kwargs))] = job
-                _run_or_queue(job)
+                ahead.add(job)
             waiting = False
             return result
         finally:
@@ -118,9 +122,12 @@ class Compilations:
 
 
 def _places(size: int, passed: tuple[Any, Any]) -> Places:
+    # Calls pay for this while a job waits, and PyTorch flattens its trees slowly.
+    args, kwargs = passed
+    is_flat = not kwargs and all(isinstance(x, torch.Tensor) for x in args)
     return frozenset(
         (position, dim)
-        for position, leaf in enumerate(pytree.tree_leaves(passed))
+        for position, leaf in enumerate(args if is_flat else pytree.tree_leaves(passed))
         if isinstance(leaf, torch.Tensor)
         for dim, has in enumerate(leaf.shape)
         if has == size
@@ -167,14 +174,6 @@ def _explaining(size: int, explain: bool) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001
         if explain and not _seen.compiled:
             say(f"no program for one in place of the size {size}: {error}")
-
-
-def _run_or_queue(job: ahead.Job) -> None:
-    """Modes of torch functions belong to the thread that entered them."""
-    if torch._C._len_torch_function_stack():
-        job.run()
-    else:
-        ahead.add(job)
 
 
 def _shrink(size: int, tensor: torch.Tensor) -> torch.Tensor:

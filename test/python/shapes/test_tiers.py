@@ -306,6 +306,15 @@ def test_the_first_call_does_not_wait_for_sizes_of_one(monkeypatch):
         assert ahead.finish(LONG) and anabranch.counters.graphs == 2
 
 
+def test_under_a_mode_of_torch_functions_a_size_of_one_is_compiled_by_its_call():
+    compiled = anabranch.compile(Tokens(), shapes="tiered", fullgraph=True)
+    with torch.no_grad(), torch.device("cpu"):
+        compiled(torch.randn(1, 5, 4))
+        assert ahead.finish(LONG) and anabranch.counters.graphs == 1
+        compiled(torch.randn(1, 1, 4))
+        assert anabranch.counters.graphs == 2
+
+
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_request_of_one_compiles_nothing_twice(begun, monkeypatch):
     times = threading.Event()
