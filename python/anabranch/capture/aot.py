@@ -137,6 +137,7 @@ def aot(
     that stay whole in addition to WHOLE. `key` names what `compile_graph` does, for
     AOTAutograd's cache; without it, no later trace finds this one there.
     """
+    storage_offsets.fill_diagonals_of_views(module)
     training = _needs_gradients(module, example_inputs)
     if freeze == "move" and not training:
         with _disable_current_modes():
@@ -175,10 +176,19 @@ def aot(
             with whole_composites(more_whole):
                 return inference()
     except Misplaced as reason:
-        if (watching := observer.current()) is not None:
-            watching.refuse(f"PyTorch runs it: {reason}")
-        record_eager("graph", str(reason), explain=False)
-        return module.forward
+        return _run_by_pytorch(module, str(reason))
+    except RuntimeError as error:
+        # What a trace cannot say PyTorch still runs.
+        if "as_strided() is non-compositional" not in str(error):
+            raise
+        return _run_by_pytorch(module, "it updates an as_strided() of a view")
+
+
+def _run_by_pytorch(module: torch.fx.GraphModule, reason: str) -> Callable[..., Any]:
+    if (watching := observer.current()) is not None:
+        watching.refuse(f"PyTorch runs it: {reason}")
+    record_eager("graph", reason, explain=False)
+    return module.forward
 
 
 def flatten(

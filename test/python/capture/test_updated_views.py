@@ -104,6 +104,81 @@ def test_places_in_the_memory_of_an_updated_argument(before, counts, offset, dyn
         assert torch.equal(ours, eager)
 
 
+FILLED = {
+    "argument": lambda x: x,
+    "part": lambda x: x[1:],
+    "transposed": lambda x: x.transpose(0, 1),
+    "with gaps": lambda x: x[:, ::2],
+    "intermediate's part": lambda x: (x + 1)[2:],
+}
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (4, 9), (11, 3), (20, 1)], ids=str)
+@pytest.mark.parametrize(
+    ("wrap", "dynamic"), [(False, False), (False, True), (True, False)]
+)
+def test_diagonals_of_views_are_filled(shape, wrap, dynamic):
+    """PyTorch's own trace refuses `fill_diagonal_` of a view."""
+    for name, view in FILLED.items():
+        torch._dynamo.reset()
+
+        def function(x, view=view):
+            part = view(x)
+            result = part.fill_diagonal_(7.0, wrap)
+            return result * 2, part, x.sum()
+
+        ours = torch.arange(300.0)[5 : 5 + shape[0] * shape[1]].view(shape)
+        theirs = torch.arange(300.0)[5 : 5 + shape[0] * shape[1]].view(shape)
+        compiled = torch.compile(function, backend="anabranch", dynamic=dynamic)
+        try:
+            eager = function(theirs)
+        except RuntimeError:  # a diagonal that wraps around leaves the memory
+            with pytest.raises(RuntimeError):
+                compiled(ours)
+            continue
+        for found, wanted in zip((*compiled(ours), ours), (*eager, theirs)):
+            assert torch.equal(found, wanted), name
+
+
+@pytest.mark.parametrize("value", [3, 2.5])
+def test_diagonals_of_cubes_are_filled(value):
+    def function(x):
+        return x[1:].fill_diagonal_(value).sum(0), x.clone()
+
+    x = torch.rand(4, 3, 3)
+    assert anabranch.counters.graphs == 0
+    for found, wanted in zip(
+        anabranch.compile(function)(x.clone()), function(x.clone())
+    ):
+        assert torch.equal(found, wanted)
+    assert anabranch.counters.graphs == 1
+
+
+def test_a_diagonal_of_another_shape_is_refused_as_in_eager():
+    compiled = anabranch.compile(lambda x: x.fill_diagonal_(1.0))
+    for shape in ((5,), (2, 3, 3)):
+        torch._dynamo.reset()
+        with pytest.raises((RuntimeError, torch._dynamo.exc.TorchRuntimeError)):
+            compiled(torch.rand(shape))
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_what_a_trace_refuses_pytorch_runs(grad):
+    def function(x):
+        y = x * 2
+        y[1:].as_strided((3,), (6,), 5).mul_(3)
+        return y
+
+    x = torch.rand(5, 5, requires_grad=grad)
+    found, wanted = anabranch.compile(function)(x), function(x)
+    assert torch.equal(found, wanted)
+    report = anabranch.last_report()
+    assert "as_strided() of a view" in str(report)
+    if grad:
+        [ours], [theirs] = (torch.autograd.grad(y.sum(), x) for y in (found, wanted))
+        assert torch.equal(ours, theirs)
+
+
 # Copies of a part of a tensor. Eager PyTorch gives them its offset, a trace does not.
 COPIES = {
     "select": lambda x: x.select_scatter(x[0] + 100, 0, 0),
