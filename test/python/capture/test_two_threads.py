@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -138,3 +139,29 @@ def test_the_lock_of_a_failed_trace_is_free():
     thread.start()
     thread.join(60)
     assert free
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_cold_threads_of_pools_call_what_another_thread_compiled(dynamic):
+    """A new thread has no team of OpenMP, no frames and PyTorch's default modes."""
+    model = torch.nn.Sequential(
+        torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 64)
+    ).eval()
+    compiled = torch.compile(model, backend=backend, dynamic=dynamic)
+    inputs = [torch.randn(128, 64) for _ in range(8)]
+    wanted = [model(x).detach() for x in inputs]
+    compiled(inputs[0])
+    with torch.no_grad():
+        compiled(inputs[0])
+
+    def without_gradients(x):
+        with torch.no_grad():
+            return compiled(x)
+
+    for _ in range(4):
+        for call in (compiled, without_gradients):
+            with ThreadPoolExecutor(4) as pool:
+                results = list(pool.map(call, inputs))
+            for found, right in zip(results, wanted, strict=True):
+                assert found.requires_grad == (call is compiled)
+                torch.testing.assert_close(found.detach(), right)
