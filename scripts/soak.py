@@ -119,6 +119,7 @@ TASKS = (
         lambda turn: {
             "ANABRANCH_PROPERTY": "60",
             "ANABRANCH_PROPERTY_SEED": str(turn + 1),
+            "ANABRANCH_PROPERTY_CPU": CPUS[turn % 2],
         },
     ),
     Task(

@@ -1,8 +1,9 @@
 """Compiled equals eager for random graphs over random inputs.
 
 `make test` draws the same few graphs every time. ANABRANCH_PROPERTY=2000 draws
-that many new ones; ANABRANCH_PROPERTY_SEED says which. With `pytest -s` each is
-printed before it runs, so that the last one is what crashed.
+that many new ones; ANABRANCH_PROPERTY_SEED says which, and ANABRANCH_PROPERTY_CPU for
+which processor they are compiled ("avx2"). With `pytest -s` each is printed before it
+runs, so that the last one is what crashed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 from typing import Any
 
 import hypothesis
+import other_cpu
 import pytest
 import torch
 from checking import compiled
@@ -29,8 +31,11 @@ from random_graphs import (
 from random_operators import OPERATORS
 from torch import nn
 
+from anabranch.packages import package
+
 MANY = int(os.environ.get("ANABRANCH_PROPERTY", "0"))
 SEED = int(os.environ.get("ANABRANCH_PROPERTY_SEED", "0"))
+CPU = os.environ.get("ANABRANCH_PROPERTY_CPU", "host")
 BUDGET = settings(
     max_examples=MANY or 60,
     derandomize=not MANY,
@@ -152,6 +157,16 @@ def is_pytorchs(program: Program, dynamic: Any, again: Any) -> bool:
         )
     except Exception:  # noqa: BLE001 - whatever it is, it is not ours
         return True
+
+
+@pytest.fixture(scope="module", autouse=True)
+def processor():
+    with pytest.MonkeyPatch.context() as patch:
+        if CPU != "host":
+            # The cache has packages for this machine.
+            patch.setenv("ANABRANCH_CACHE", "0")
+            patch.setattr(package, "_compiler_options", other_cpu.options_for(CPU))
+        yield
 
 
 @pytest.mark.slow
