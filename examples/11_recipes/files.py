@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tiny import MODELS, PARALLEL, QUANTISED, WIDTHS
+from tiny import IGNORED, MODELS, PARALLEL, QUANTISED, WIDTHS
 
 _MARKS = ["<pad>", "<s>", "</s>"]
 _PLAIN = {
@@ -24,7 +24,8 @@ def write_model(folder: Path, model: str, layers: int, kind: str = "bf16") -> No
     token of a text shows as a letter of its own."""
     config = WIDTHS | {"num_hidden_layers": layers} | MODELS[model]
     if kind == "int8":
-        config["quantization_config"] = QUANTISED
+        ignored = [*QUANTISED["ignore"], *IGNORED.get(model, [])]
+        config["quantization_config"] = QUANTISED | {"ignore": ignored}
     config = {name: value for name, value in config.items() if value is not None}
     (folder / "config.json").write_text(json.dumps(config, indent=1))
     letters = [chr(code) for code in (*range(33, 127), *range(161, 512))]

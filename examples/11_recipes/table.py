@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from files import write_model, write_run, write_unused
-from tiny import KINDS, MODELS, NOT_RUN, TWO_RANKS, WITH_DRAFTS
+from tiny import KINDS, MODELS, NOT_RUN, TWO_RANKS, WITH_DRAFTS, WITHOUT_INT8
 
 from ranks import Ended, prepare, run
 from run import MODES, checkout
@@ -32,6 +32,7 @@ Which models of cann-recipes-infer run unchanged on a host?
 random weights and caches that are full of NaN, and makes {tokens} tokens for two prompts.
 
 - *bf16*, *int8*: what weights and activations are; *drafts*: with the model's own head for drafted tokens.
+  hy3, qwen3.5 and qwen3_moe have no int8: their pages have MX formats or fp8.
 - *passes*: eager, it ends; compiled, its texts are those of eager code too.
 - *other texts*: it ends, and its texts are others; *ends*: eager code has not run.
 - *no mode*: the recipe refuses the mode itself. A number is an error below. A dash has not run.
@@ -47,6 +48,8 @@ def ways(only: str) -> Iterator[Way]:
             continue
         for kind in KINDS:
             if kind == "drafts" and model not in WITH_DRAFTS:
+                continue
+            if kind == "int8" and model in WITHOUT_INT8:
                 continue
             for ranks in (2,) if model in TWO_RANKS else (1, 2):
                 yield from ((model, kind, ranks, mode) for mode in MODES)

@@ -204,14 +204,8 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 # bf16, int8 weights and activations, and bf16 with a head for drafted tokens.
 KINDS = ("bf16", "int8", "drafts")
-WITH_DRAFTS = {
-    "deepseek_r1",
-    "deepseek_v3_2_exp",
-    "glm_5",
-    "hy3",
-    "kimi_k2_thinking",
-    "longcat_flash",
-}
+# The recipe of kimi_k2_thinking asks for no drafts: its head has no rotary embedding.
+WITH_DRAFTS = {"deepseek_r1", "deepseek_v3_2_exp", "glm_5", "hy3", "longcat_flash"}
 _INT8 = {"num_bits": 8, "type": "int", "symmetric": True}
 QUANTISED = {
     "quant_method": "compressed-tensors",
@@ -231,6 +225,12 @@ QUANTISED = {
         "re:.*indexer[.](wk|weights_proj)$",
     ],
 }
+# Beside those: what a recipe's own checkpoints keep in bf16.
+IGNORED = {
+    name: ["re:.*self_attn.*"] for name in ("kimi_k2_thinking", "longcat_flash_lite")
+}
+# The pages of these recipes have MX formats or fp8 in place of int8.
+WITHOUT_INT8 = {"hy3", "qwen3.5", "qwen3_moe"}
 # Where a model is not cut between ranks as the others are: false keeps a part whole.
 _BY_EXPERTS = {"attn": False, "moe": False}
 PARALLEL: dict[str, dict[str, bool]] = {
