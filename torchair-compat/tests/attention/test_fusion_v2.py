@@ -121,3 +121,19 @@ def test_errors(change, text) -> None:
         torch_npu.npu_fusion_attention_v2(x, x, x, **given)
     with pytest.raises(NotImplementedError, match="padding_mask is not supported"):
         torch_npu.npu_fusion_attention_v2(x, x, x, N, "BNSD", padding_mask=x)
+
+
+@pytest.mark.parametrize("layout", ["BNSD", "BSND", "TND"])
+def test_another_number_of_heads(layout) -> None:
+    query = torch.randn(2, 4, 3, 8)[0] if layout == "TND" else torch.randn(2, 4, 3, 8)
+    heads = query.shape[layout.index("N")]
+    for name in ("npu_fusion_attention", "npu_fusion_attention_v2"):
+        text = f"{name}: head_num must be {heads} as query has, got 9"
+        with pytest.raises(RuntimeError, match=text):
+            getattr(torch_npu, name)(query, query, query, 9, layout)
+    if layout != "TND":
+        text = f"num_heads must be {heads} as query has, got 9"
+        with pytest.raises(ValueError, match=text):
+            torch_npu.npu_fused_infer_attention_score(
+                query, query, query, num_heads=9, input_layout=layout
+            )

@@ -171,6 +171,10 @@ class Work(NamedTuple):
         check(
             self.head_num > 0, name, f"head_num must be positive, got {self.head_num}"
         )
+        if "N" in self.layout and self.query.dim() == len(self.layout):
+            heads = self.query.shape[self.layout.index("N")]
+            text = f"head_num must be {heads} as query has, got {self.head_num}"
+            check(self.head_num == heads, name, text)
         check_dtype(self.sink, name, "sink", (torch.float32,))
         check_shape(self.sink, name, "sink", (self.head_num,))
         check_dtype(self.query, name, "query")

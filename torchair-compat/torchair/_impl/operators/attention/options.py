@@ -87,6 +87,14 @@ class Options:
                 f"{name}: query must have {len(self.dims)} dimensions in the layout"
                 f" {self.dims}, got {query.dim()}"
             )
+        if "N" in self.dims:
+            heads = query.shape[self.dims.index("N")]
+            # 1 is the default.
+            if self.num_heads not in (1, heads):
+                raise ValueError(
+                    f"{name}: num_heads must be {heads} as query has, got"
+                    f" {self.num_heads}"
+                )
         if "T" in self.dims and self.actual_seq_lengths is None:
             raise ValueError(
                 f"{name}: the layout {self.dims} needs the lengths of sequences"

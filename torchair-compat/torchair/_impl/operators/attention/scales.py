@@ -72,6 +72,8 @@ class Scales:
                 raise ValueError(f"{name}: query of {query.dtype} {wants} {what}")
         if self.quant_offset2 is not None and self.quant_scale2 is None:
             raise ValueError(f"{name}: quant_offset2 needs quant_scale2")
+        if self.antiquant_offset is not None and self.antiquant_scale is None:
+            raise ValueError(f"{name}: antiquant_offset needs antiquant_scale")
         for what, tensor in (("key", key), ("value", value)):
             scale, offset, _ = self._of(what)
             wanted = tensor.dtype == _INT8 and (query.dtype != _INT8 or by_row)

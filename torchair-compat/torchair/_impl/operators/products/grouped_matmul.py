@@ -70,6 +70,8 @@ def npu_grouped_matmul(
     activation = (activation_input, activation_quant_scale, activation_quant_offset)
     _check_no_activation(activation)
     _check_numbers(split_item, group_type, group_list_type)
+    partner = not antiquant_offset or bool(antiquant_scale)
+    check(partner, NAME, "antiquant_offset needs antiquant_scale")
     kinds = (x_dtype, weight_dtype, scale_dtype, per_token_scale_dtype)
     tables = {
         "bias": bias,
