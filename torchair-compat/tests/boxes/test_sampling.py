@@ -27,43 +27,45 @@ def between(image, row, column):
 def aligned(image, box, scale, cells, number, mode):
     """One channel of one box."""
     left, top, right, bottom = (float(v) for v in box)
-    start = [top * scale, left * scale]
+    shift, more = (0.5 if mode > 1 else 0), (1 if mode == 1 else 0)
+    start = [top * scale - shift, left * scale - shift]
     size = [
-        (bottom + mode) * scale - start[0],
-        (right + mode) * scale - start[1],
+        (bottom + more) * scale - shift - start[0],
+        (right + more) * scale - shift - start[1],
     ]
-    size = size if mode else [max(s, 1.0) for s in size]
+    size = size if mode == 2 else [max(s, 1.0) for s in size]
+    counts = [number or max(math.ceil(s / c), 0) for s, c in zip(size, cells)]
     made = torch.zeros(cells, dtype=torch.float64)
     for i in range(cells[0]):
         for j in range(cells[1]):
-            for a in range(number):
-                for b in range(number):
-                    y = start[0] + size[0] * (i * number + a + 0.5) / cells[0] / number
-                    x = start[1] + size[1] * (j * number + b + 0.5) / cells[1] / number
+            for a in range(counts[0]):
+                for b in range(counts[1]):
+                    y = start[0] + size[0] * (i + (a + 0.5) / counts[0]) / cells[0]
+                    x = start[1] + size[1] * (j + (b + 0.5) / counts[1]) / cells[1]
                     limits = image.shape
                     if -1 <= y <= limits[0] and -1 <= x <= limits[1]:
                         y = min(max(y, 0), limits[0] - 1)
                         x = min(max(x, 0), limits[1] - 1)
-                        made[i, j] += between(image, y, x) / number**2
+                        made[i, j] += between(image, y, x) / counts[0] / counts[1]
     return made
 
 
-@pytest.mark.parametrize("mode", [0, 1])
-@pytest.mark.parametrize("dtype", [f32, f16, bf16])
-def test_roi_align(dtype, mode) -> None:
+@pytest.mark.parametrize("mode", [0, 1, 2, 3])
+@pytest.mark.parametrize(("dtype", "number"), [(f32, 0), (f32, 2), (f16, 2), (bf16, 0)])
+def test_roi_align(dtype, number, mode) -> None:
     image = torch.randn(2, 2, 7, 9).to(dtype)
     rois = torch.tensor(
         [[0, 1, 2, 13, 9], [1, -6, -5, 4, 30], [1, 3, 3, 3, 3], [0, 4, 0, 17, 12]]
     ).to(dtype)
 
     def function(image, rois):
-        return torch_npu.npu_roi_align(image, rois, 0.5, 2, 3, 2, mode)
+        return torch_npu.npu_roi_align(image, rois, 0.5, 2, 3, number, mode)
 
     wanted = torch.stack(
         [
             torch.stack(
                 [
-                    aligned(channel, row[1:], 0.5, (2, 3), 2, mode)
+                    aligned(channel, row[1:], 0.5, (2, 3), number, mode)
                     for channel in image[int(row[0])].double()
                 ]
             )
@@ -80,9 +82,10 @@ def test_roi_align(dtype, mode) -> None:
         )
 
 
-def test_roi_align_of_symbolic_sizes() -> None:
+@pytest.mark.parametrize("number", [0, 2])
+def test_roi_align_of_symbolic_sizes(number) -> None:
     def function(image, rois):
-        return torch_npu.npu_roi_align(image, rois, 0.5, 2, 2, 2, 1)
+        return torch_npu.npu_roi_align(image, rois, 0.5, 2, 2, number, 1)
 
     run = compiled(function, dynamic=True)
     for boxes, width in ((2, 9), (5, 6)):
@@ -239,8 +242,8 @@ def test_wrong_arguments() -> None:
     for told, text in (
         ((x, rois[:, :4], 1.0, 2, 2, 2, 0), "rois must be .boxes, 5."),
         ((x[0], rois, 1.0, 2, 2, 2, 0), "self must be .n, c, h, w."),
-        ((x, rois, 1.0, 2, 2, 0, 0), "sample_num must be above 0"),
-        ((x, rois, 1.0, 2, 2, 2, 2), "roi_end_mode must be 0 or 1"),
+        ((x, rois, 1.0, 2, 2, -1, 0), "sample_num must be at least 0"),
+        ((x, rois, 1.0, 2, 2, 2, 4), "roi_end_mode must be 0, 1, 2 or 3"),
     ):
         with pytest.raises(RuntimeError, match=f"npu_roi_align: {text}"):
             torch_npu.npu_roi_align(*told)

@@ -165,7 +165,42 @@ def test_in_place() -> None:
     assert torch.equal(x, wanted)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_copies_by_steps(dtype) -> None:
+    x = X.to(dtype)
+
+    def function(x):
+        made = torch_npu.npu_stride_copy(x, [3, 4], [24, 2], 5)
+        target = torch.zeros(4, 3, dtype=torch.float64)
+        torch_npu.npu_view_copy(target.t(), made, False)
+        return made, target
+
+    wanted = x.as_strided((3, 4), (24, 2), 5)
+    for run in (function, compiled(function)):
+        made, target = run(x)
+        assert made.is_contiguous()
+        assert torch.equal(made, wanted)
+        assert torch.equal(target, wanted.double().t())
+    out = torch.empty(3, 4, dtype=dtype)
+    made = torch_npu.npu_stride_copy(x, [3, 4], [24, 2], 5, out=out)
+    assert made is out
+    assert torch.equal(out, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_sums_of_channels(dtype) -> None:
+    x = X.to(dtype)
+    wide = x.double()
+    wanted = wide.sum((0, 2, 3)), wide.square().sum((0, 2, 3))
+    for run in (torch_npu.batch_norm_reduce, compiled(torch_npu.batch_norm_reduce)):
+        for made, right in zip(run(x, 1e-5), wanted):
+            assert made.dtype == torch.float32
+            torch.testing.assert_close(made.double(), right, atol=1e-4, rtol=1e-5)
+
+
 WRONG = {
+    "stride must have 2 numbers, got 1": ("npu_stride_copy", [2, 2], [1], 0),
+    "must not be below 0, got .-1. and 0": ("npu_stride_copy", [2], [-1], 0),
     "perm must order 4 dimensions": ("npu_transpose", [0, 1]),
     "offsets must have 4 numbers": ("npu_slice", [0], [1]),
     "do not fit dimension 0 of 2": ("npu_slice", [1, 0, 0, 0], [2, 1, 1, 1]),

@@ -9,6 +9,24 @@ import torch
 R = torch.randn
 _ROTATED = torch.tensor([1.0, 2, 5, 7, 30, 0, 1, 9, 4, -20]).view(1, 2, 5).mT
 _SPREAD = R(4, 6)
+# Boxes of which many overlap.
+_CORNER = torch.rand(60, 2) * 24
+_BOXES = torch.cat([_CORNER, _CORNER + 3 + torch.rand(60, 2) * 5], 1)
+_SCORES = torch.rand(60) / 2
+_TURNED = {
+    "self": torch.cat([_CORNER, _BOXES[:, 2:] - _CORNER, _SCORES.view(-1, 1) * 90], 1),
+    "scores": _SCORES,
+    "iou_threshold": 0.1,
+    "scores_threshold": 0.1,
+}
+_BATCH = {
+    "self": _BOXES.view(2, 30, 1, 4),
+    "scores": _SCORES.view(2, 30, 1),
+    "score_threshold": 0.1,
+    "iou_threshold": 0.1,
+    "max_size_per_class": 30,
+    "max_total_size": 30,
+}
 
 CALLS: dict[str, Any] = {
     "npu_roi_align": {
@@ -19,6 +37,37 @@ CALLS: dict[str, Any] = {
         "pooled_width": 3,
         "sample_num": 2,
         "roi_end_mode": 0,
+    },
+    "npu_nms_v4": {
+        "self": _BOXES,
+        "scores": _SCORES,
+        "max_output_size": 4,
+        "iou_threshold": torch.tensor(0.4),
+        "scores_threshold": torch.tensor(0.1),
+    },
+    "npu_nms_rotated": [_TURNED, {**_TURNED, "max_output_size": 3}],
+    "npu_nms_with_mask": {
+        "input": torch.cat([_BOXES, _SCORES.view(-1, 1)], 1),
+        "iou_threshold": 0.1,
+    },
+    "npu_batch_nms": [_BATCH, {**_BATCH, "max_size_per_class": 3}],
+    "npu_ps_roi_pooling": {
+        "self": R(2, 12, 6, 7),
+        "rois": torch.tensor([0.0, 1, 2, 9, 8, 1, 0, 3, 4, 11]).view(2, 5, 1),
+        "spatial_scale": 0.5,
+        "group_size": 2,
+        "output_dim": 3,
+    },
+    "npu_yolo_boxes_encode": {
+        "self": _BOXES,
+        "gt_bboxes": _BOXES + torch.rand(60, 4),
+        "stride": torch.full((60,), 8, dtype=torch.int32),
+    },
+    "npu_anchor_response_flags": {
+        "self": _BOXES,
+        "featmap_size": [6, 5],
+        "stride": [3, 4],
+        "num_base_anchors": 2,
     },
     "npu_deformable_conv2d": {
         "input": R(1, 4, 6, 5),

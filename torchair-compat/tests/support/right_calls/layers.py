@@ -37,6 +37,7 @@ _LEFT_OUT = {
     "cache_indices": _int32([2, -1]),
 }
 _TOKENS = {"query": R(4, 2, 8), "key": R(6, 1, 8), "value": R(6, 1, 5)}
+_PROJECTIONS = ("query", "key", "value", "out_proj")
 
 CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
     "npu_indexing": {
@@ -189,11 +190,11 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
     "npu_fused_causal_conv1d": [_CONVOLUTION, _LEFT_OUT],
     "npu_fused_causal_conv1d_v2": [_CONVOLUTION, _LEFT_OUT],
     "npu_nsa_compress": {
-        "input": R(9, 2, 4).half(),
+        "input": R(10, 2, 4).half(),
         "weight": R(4, 2).half(),
         "compress_block_size": 4,
         "compress_stride": 2,
-        "actual_seq_len": [4, 9],
+        "actual_seq_len": [4, 10],
     },
     "npu_nsa_compress_infer": {
         "input": R(3, 4, 2, 5).half(),
@@ -268,5 +269,58 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
         "x2": torch.randint(-9, 9, (2, 8, 6), dtype=torch.int8),
         "x1_scale": torch.rand(2, 4),
         "x2_scale": torch.rand(6).bfloat16(),
+    },
+    "npu_lstm": {
+        "input": R(3, 2, 4),
+        "weight": R(9, 20) / 3,
+        "bias": R(20),
+        "seq_mask": torch.zeros(1),
+        "h": R(2, 5),
+        "c": R(2, 5),
+        "has_biases": True,
+        "num_layers": 1,
+        "dropout": 0.0,
+        "train": False,
+        "bidirectional": False,
+        "batch_first": False,
+        "flag_seq": False,
+        "direction": False,
+    },
+    "npu_lstm_cell": {
+        "input": R(2, 4),
+        "w_ih": R(4, 20) / 3,
+        "w_hh": R(5, 20) / 3,
+        "h": R(2, 5),
+        "c": R(2, 5),
+        "b_ih": R(20),
+        "b_hh": R(20),
+    },
+    "npu_gru": {
+        "input": R(3, 2, 4),
+        "hx": R(2, 5),
+        "weight_input": R(4, 15) / 3,
+        "weight_hidden": R(5, 15) / 3,
+        "bias_input": R(15),
+        "bias_hidden": R(15),
+        "seq_length": torch.zeros(1, dtype=torch.int32),
+        "has_biases": True,
+        "num_layers": 1,
+        "dropout": 0.0,
+        "train": False,
+        "bidirectional": False,
+        "batch_first": False,
+    },
+    "npu_multi_head_attention": {
+        **{name: R(32, 256).half() for name in ("query", "key", "value")},
+        **{f"{name}_weight": R(256, 256).half() / 16 for name in _PROJECTIONS},
+        **{f"{name}_bias": R(256).half() for name in _PROJECTIONS},
+        "attn_mask": R(2, 16, 16, 16).half(),
+        "dropout_mask": None,
+        "attn_head_num": 16,
+        "attn_dim_per_head": 16,
+        "src_len": 16,
+        "tgt_len": 16,
+        "dropout_prob": 0.0,
+        "softmax_use_float": True,
     },
 }

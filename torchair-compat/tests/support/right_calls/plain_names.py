@@ -107,10 +107,10 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
         **_MEANS,
     },
     "npu_bounding_box_decode": {
-        "rois": _BOXES.t(),
+        "rois": _BOXES.t() + 20,
         "deltas": R(5, 4),
         **_MEANS,
-        "max_shape": [9, 9],
+        "max_shape": [99, 99],
         "wh_ratio_clip": 0.1,
     },
     "npu_silu": {"self": R(3, 4)},
@@ -156,4 +156,11 @@ CALLS: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
         "d_scale_k": _states(1).expand(1, 2, 1, 1),
         "d_scale_v": _states(1).expand(1, 2, 1, 1),
     },
+    "npu_stride_copy": {
+        "self": R(3, 4),
+        "shape": [2, 3],
+        "stride": [4, 1],
+        "storage_offset": 1,
+    },
+    "npu_view_copy": {"self": R(3, 4), "other": R(4), "non_blocking": False},
 }

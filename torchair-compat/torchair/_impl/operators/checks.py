@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
+from torch._guards import detect_fake_mode
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from anabranch.extension import is_traced
 
@@ -26,6 +29,16 @@ def reads_values(tensor: torch.Tensor) -> bool:
     """Whether code may read the tensor's values. A graph does not know them, and a capture
     of the code's parts would keep them."""
     return type(tensor) is torch.Tensor and not is_traced() and not is_recording()
+
+
+def inner_sizes(tensor: torch.Tensor) -> contextlib.AbstractContextManager[None]:
+    """Where an operator reads numbers that no size of its results has. Dynamo traces the
+    operator as one, and asks each number to be in a result. The graph of its parts has
+    them."""
+    mode = None if get_proxy_mode() else detect_fake_mode([tensor])
+    if mode is None or mode.shape_env is None:
+        return contextlib.nullcontext()
+    return mode.shape_env.ignore_fresh_unbacked_symbols()
 
 
 def check_dtype(

@@ -18,6 +18,7 @@ from .attention.fused_infer import (
 )
 from .attention.fusion import npu_fusion_attention, npu_fusion_attention_v3
 from .attention.fusion_v2 import npu_fusion_attention_v2
+from .attention.projected import npu_multi_head_attention
 from .attention.quant_fusion import npu_quant_fusion_attention
 from .attention.update import npu_attention_update, npu_ring_attention_update
 from .boost import (
@@ -31,11 +32,19 @@ from .boost import (
     quantised_pages,  # noqa: F401
     ring,  # noqa: F401
 )
+from .boxes.anchors import npu_anchor_response_flags, npu_yolo_boxes_encode
 from .boxes.coordinates import npu_bounding_box_decode, npu_bounding_box_encode
 from .boxes.overlaps import npu_ciou, npu_diou, npu_giou, npu_iou, npu_ptiou
+from .boxes.pooling import npu_ps_roi_pooling
 from .boxes.rotated import npu_rotated_box_decode, npu_rotated_box_encode
 from .boxes.rotated_overlaps import npu_rotated_iou, npu_rotated_overlaps
 from .boxes.sampling import npu_deformable_conv2d, npu_roi_align
+from .boxes.suppression import (
+    npu_batch_nms,
+    npu_nms_rotated,
+    npu_nms_v4,
+    npu_nms_with_mask,
+)
 from .caches.lists import npu_scatter_list, npu_scatter_list_
 from .caches.paged import npu_scatter_pa_kv_cache, npu_scatter_pa_kv_cache_functional
 from .caches.pages import (
@@ -134,17 +143,21 @@ from .plain.layers import (
     npu_silu_,
 )
 from .plain.ranges import npu_masked_fill_range, npu_normalize_batch
+from .plain.recurrent import npu_gru, npu_lstm, npu_lstm_cell
 from .plain.shapes import (
     npu_broadcast,
     npu_confusion_transpose,
     npu_pad,
     npu_reshape,
     npu_slice,
+    npu_stride_copy,
     npu_transpose,
+    npu_view_copy,
     one_,
     reverse,
 )
 from .plain.values import (
+    batch_norm_reduce,
     npu_max,
     npu_min,
     npu_one_hot,
@@ -273,6 +286,7 @@ from .sparse.selected import npu_nsa_select_attention, npu_nsa_select_attention_
 from .sparse.selection import npu_gather_selection_kv_cache
 
 __all__ = [
+    "batch_norm_reduce",
     "empty_with_format",
     "get_npu_format",
     "npu_add_layer_norm",
@@ -292,6 +306,7 @@ __all__ = [
     "npu_all_to_all_quant_matmul",
     "npu_alltoallv_gmm",
     "npu_alltoallv_quant_gmm",
+    "npu_anchor_response_flags",
     "npu_anti_mx_quant",
     "npu_anti_quant",
     "npu_apply_rotary_pos_emb",
@@ -299,6 +314,7 @@ __all__ = [
     "npu_attn_softmax_",
     "npu_batch_gather_matmul",
     "npu_batch_gather_matmul_",
+    "npu_batch_nms",
     "npu_block_sparse_attention",
     "npu_bmmV2",
     "npu_bounding_box_decode",
@@ -367,6 +383,7 @@ __all__ = [
     "npu_grouped_matmul_swiglu_quant",
     "npu_grouped_matmul_swiglu_quant_v2",
     "npu_groupmatmul_add_fp32",
+    "npu_gru",
     "npu_ifmr",
     "npu_incre_flash_attention",
     "npu_indexing",
@@ -380,6 +397,8 @@ __all__ = [
     "npu_layer_norm_eval",
     "npu_lightning_indexer",
     "npu_linear",
+    "npu_lstm",
+    "npu_lstm_cell",
     "npu_masked_causal_conv1d",
     "npu_masked_fill_range",
     "npu_masked_softmax_with_rel_pos_bias",
@@ -417,6 +436,10 @@ __all__ = [
     "npu_moe_token_unpermute_with_routing_map",
     "npu_moe_update_expert",
     "npu_mrope",
+    "npu_multi_head_attention",
+    "npu_nms_rotated",
+    "npu_nms_v4",
+    "npu_nms_with_mask",
     "npu_normalize_batch",
     "npu_nsa_compress",
     "npu_nsa_compress_attention",
@@ -428,6 +451,7 @@ __all__ = [
     "npu_pad",
     "npu_prefetch",
     "npu_prompt_flash_attention",
+    "npu_ps_roi_pooling",
     "npu_ptiou",
     "npu_qkv_rms_norm_rope_cache",
     "npu_qkv_rms_norm_rope_cache_functional",
@@ -480,6 +504,7 @@ __all__ = [
     "npu_softmax_cross_entropy_with_logits",
     "npu_sort_v2",
     "npu_sparse_flash_attention",
+    "npu_stride_copy",
     "npu_swiglu",
     "npu_swiglu_clip_quant",
     "npu_swiglu_group_quant",
@@ -492,7 +517,9 @@ __all__ = [
     "npu_transpose",
     "npu_transpose_batchmatmul",
     "npu_transpose_quant_batchmatmul",
+    "npu_view_copy",
     "npu_weight_quant_batchmatmul",
+    "npu_yolo_boxes_encode",
     "one_",
     "print_npugraph_tensor",
     "reverse",

@@ -342,18 +342,18 @@ _OPERATORS = [
         "torch_npu",
         "it is a step of training; call it in eager PyTorch by the operators that it"
         " joins",
-        "batch_norm_gather_stats_update batch_norm_reduce dropout_with_byte_mask"
+        "batch_norm_gather_stats_update dropout_with_byte_mask"
         " _dropout_with_byte_mask _npu_dropout npu_dropout_do_mask"
         " npu_dropout_gen_mask npu_dropout_with_add_softmax npu_fused_attention_score"
         " npu_fused_attention_score_fwd npu_fused_attention_layernorm_qkv_fwd"
-        " npu_multi_head_attention npu_fused_linear_online_max_sum"
+        " npu_fused_linear_online_max_sum"
         " npu_fused_cross_entropy_loss_with_max_sum"
         " npu_dense_lightning_indexer_softmax_lse"
         " _npu_fusion_attention_grad_v3_infer_output"
         " _npu_fusion_attention_grad_v3_get_max_workspace"
         " _npu_moe_token_unpermute _npu_moe_token_unpermute_with_routing_map"
-        " npu_anchor_response_flags npu_grid_assign_positive npu_sub_sample"
-        " npu_yolo_boxes_encode npu_random_choice_with_mask _npu_ciou",
+        " npu_grid_assign_positive npu_sub_sample npu_random_choice_with_mask"
+        " _npu_ciou",
     ),
     *_refused(
         "torch_npu",
@@ -383,12 +383,6 @@ _OPERATORS = [
     ),
     *_refused(
         "torch_npu",
-        "its page gives no formula, and says that its kernel is kept no more; call"
-        " torchvision.ops",
-        "npu_batch_nms npu_nms_v4 npu_nms_rotated npu_nms_with_mask npu_ps_roi_pooling",
-    ),
-    *_refused(
-        "torch_npu",
         "an NPU's cores keep a flag of overflow; call torch.isfinite of the result",
         "npu_alloc_float_status npu_get_float_status npu_clear_float_status",
     ),
@@ -408,12 +402,12 @@ _OPERATORS = [
     *_refused(
         "torch_npu",
         "it is a step of an NPU's recurrent layers; call torch.nn.LSTM or torch.nn.GRU",
-        "npu_lstm npu_lstm_cell npu_lstm_data npu_gru _lstm_npu _gru_npu",
+        "npu_lstm_data _lstm_npu _gru_npu",
     ),
     *_refused(
         "torch_npu",
         "it works on blocks of an NPU's memory; call PyTorch's operator of the values",
-        "npu_stride_add npu_stride_copy npu_view_copy npu_transpose_trans_contiguous"
+        "npu_stride_add npu_transpose_trans_contiguous"
         " npu_indexing_trans_contiguous npu_hans_encode npu_hans_decode npu_scatter"
         " npu_weight_quant_preprocess _quantize_per_tensor_impl"
         " _quantize_per_channel_impl",

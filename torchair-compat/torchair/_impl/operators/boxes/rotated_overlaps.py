@@ -145,5 +145,15 @@ def npu_rotated_iou(
     check(mode in (0, 1), name, f"mode must be 0 or 1, got {mode}")
     area, mine, theirs = _shared(name, self, query_boxes, trans)
     whole = mine + 0 * theirs if mode else mine + theirs - area
-    safe = torch.where(whole > 0, whole, 1.0)
-    return torch.where(whole > 0, area / safe, 0.0).to(self.dtype)
+    return _quotient(area, whole).to(self.dtype)
+
+
+def rotated_overlap(self: Tensor, others: Tensor) -> Tensor:
+    """The area that boxes (b, n, 5) and (b, k, 5) of centres share over that of both, f64
+    (b, n, k)."""
+    area, mine, theirs = _shared("rotated_overlap", self, others, False)
+    return _quotient(area, mine + theirs - area)
+
+
+def _quotient(area: Tensor, whole: Tensor) -> Tensor:
+    return torch.where(whole > 0, area / torch.where(whole > 0, whole, 1.0), 0.0)

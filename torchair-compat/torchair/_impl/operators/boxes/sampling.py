@@ -1,52 +1,94 @@
 """Values of images between their pixels: under boxes, and at places that move.
 
-After Ascend's API reference of torch_npu, pages npu_roi_align and npu_deformable_conv2d, and
-op-plugin's tests of them."""
+After Ascend's API reference of torch_npu, pages npu_roi_align and npu_deformable_conv2d,
+op-plugin's tests of them, and the page of the kernel of aligned boxes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..checks import FLOATS, check, check_dtype, check_shape
+from ..checks import FLOATS, check, check_dtype, check_shape, inner_sizes
 from ..definition import npu_operator
 
 Numbers = Sequence[int]
 
 
-def _pixels(image: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """The values of images (n, c, h, w) at whole places (n, points); 0 outside. (n, c,
-    points)."""
-    height, width = image.shape[-2:]
-    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
-    place = (
-        torch.where(inside, rows * width + columns, 0.0).to(torch.int64).unsqueeze(1)
-    )
-    flat = image.flatten(2)
-    found = flat.gather(2, place.expand(-1, flat.shape[1], -1))
-    return torch.where(inside.unsqueeze(1), found, 0.0)
+class _Images(NamedTuple):
+    """Images whose pixels are the rows (n * height * width, c) of a table."""
+
+    pixels: Tensor
+    height: int
+    width: int
 
 
-def _between(image: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """The values of images (n, c, h, w) at places (n, points) between their pixels, by the
-    four around each: (n, c, points)."""
+def _images(images: Tensor) -> _Images:
+    """Images (n, c, h, w), in f32."""
+    wide = images.to(torch.float32).movedim(1, -1)
+    return _Images(wide.reshape(-1, images.shape[1]), *images.shape[2:])
+
+
+def _at(images: _Images, number: Tensor, row: Tensor, column: Tensor) -> Tensor:
+    """The values (n, points, c) of pixels (n, points) of images (n, 1); 0 outside."""
+    inside = (row >= 0) & (row < images.height)
+    inside = inside & (column >= 0) & (column < images.width)
+    down = torch.where(inside, row, 0.0).to(torch.int64)
+    across = torch.where(inside, column, 0.0).to(torch.int64)
+    place = (number * images.height + down) * images.width + across
+    found = images.pixels[torch.where(inside, place, 0)]
+    return torch.where(inside.unsqueeze(-1), found, 0.0)
+
+
+def _between(images: _Images, number: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """The values (n, points, c) at places (n, points) between the pixels of images (n, 1),
+    by the four around each."""
     top, left = rows.floor(), columns.floor()
-    down, across = (rows - top).unsqueeze(1), (columns - left).unsqueeze(1)
-    upper = _pixels(image, top, left) * (1 - across)
-    upper = upper + _pixels(image, top, left + 1) * across
-    lower = _pixels(image, top + 1, left) * (1 - across)
-    lower = lower + _pixels(image, top + 1, left + 1) * across
+    down, across = (rows - top).unsqueeze(-1), (columns - left).unsqueeze(-1)
+    upper = _at(images, number, top, left) * (1 - across)
+    upper = upper + _at(images, number, top, left + 1) * across
+    lower = _at(images, number, top + 1, left) * (1 - across)
+    lower = lower + _at(images, number, top + 1, left + 1) * across
     return upper * (1 - down) + lower * down
 
 
-def _samples(start: Tensor, size: Tensor, cells: int, number: int) -> Tensor:
-    """The places (n, cells * number) at which boxes are read along one dimension."""
-    steps = torch.arange(cells * number, device=start.device) + 0.5
-    return start.unsqueeze(-1) + size.unsqueeze(-1) * (steps / (cells * number))
+class _Samples(NamedTuple):
+    """Where boxes are read along one dimension of an image."""
+
+    places: Tensor  # (boxes, cells, most)
+    held: Tensor  # (boxes, cells, most): which places are in the image, and are read
+    count: Tensor  # (boxes,): how many places a cell has
+
+
+def _samples(
+    start: Tensor, size: Tensor, cells: int, number: int, length: int
+) -> _Samples:
+    """`number` places for each cell, or one for each pixel that a cell of the box is
+    long."""
+    wanted = torch.full_like(size, number) if number else (size / cells).ceil()
+    count = wanted.clamp(min=0).to(torch.int64)
+    with inner_sizes(count):
+        most = number or torch.cat([count, count.new_ones(1)]).max().item()
+    step = torch.arange(most, device=start.device)
+    whole = count.clamp(min=1)[:, None, None]
+    part = torch.arange(cells, device=start.device).unsqueeze(-1) + (step + 0.5) / whole
+    places = start[:, None, None] + size[:, None, None] * (part / cells)
+    held = (step < whole) & (count > 0)[:, None, None]
+    held = held & (places >= -1) & (places <= length)
+    return _Samples(places.clamp(0, length - 1), held, count)
+
+
+def _side(
+    first: Tensor, last: Tensor, scale: float, mode: int
+) -> tuple[Tensor, Tensor]:
+    """Where boxes begin in the image along one dimension, and how long they are there."""
+    shift = 0.5 if mode > 1 else 0.0
+    start = first * scale - shift
+    size = (last + (1 if mode == 1 else 0)) * scale - shift - start
+    return start, size if mode == 2 else size.clamp(min=1)
 
 
 @npu_operator
@@ -65,9 +107,11 @@ def npu_roi_align(
     self          images (n, c, h, w)
     rois          (boxes, 5): the number of the image, left, top, right, bottom, in pixels
                   of an image that is 1 / spatial_scale times as large
-    sample_num    a cell is read at so many rows and columns; not 0
-    roi_end_mode  0: a box has at least the size of a pixel; 1: right and bottom are of the
-                  last pixel in the box
+    sample_num    a cell is read at so many rows and columns; 0: at one for each pixel that
+                  it is long
+    roi_end_mode  0: coordinates are as they are; 1: right and bottom are of the last pixel
+                  in the box; 2 and 3: coordinates are half a pixel less. A box has at
+                  least the size of a pixel unless the mode is 2
 
     Places more than a pixel outside of the image are 0, others outside are its border.
 
@@ -79,34 +123,35 @@ def npu_roi_align(
     check(self.dim() == 4, name, f"self must be (n, c, h, w), got {tuple(self.shape)}")
     right = rois.dim() == 2 and rois.shape[1] == 5
     check(right, name, f"rois must be (boxes, 5), got {tuple(rois.shape)}")
-    for what, number in (
-        ("pooled_height", pooled_height),
-        ("pooled_width", pooled_width),
-        ("sample_num", sample_num),
+    for what, number, least in (
+        ("pooled_height", pooled_height, 1),
+        ("pooled_width", pooled_width, 1),
+        ("sample_num", sample_num, 0),
     ):
-        check(number > 0, name, f"{what} must be above 0, got {number}")
-    known = roi_end_mode in (0, 1)
-    check(known, name, f"roi_end_mode must be 0 or 1, got {roi_end_mode}")
+        check(number >= least, name, f"{what} must be at least {least}, got {number}")
+    known = roi_end_mode in (0, 1, 2, 3)
+    check(known, name, f"roi_end_mode must be 0, 1, 2 or 3, got {roi_end_mode}")
     image, left, top, end, bottom = rois.to(torch.float32).unbind(1)
-    read = []
-    for first, last, cells, length in (
-        (top, bottom, pooled_height, self.shape[2]),
-        (left, end, pooled_width, self.shape[3]),
-    ):
-        start = first * spatial_scale
-        size = (last + roi_end_mode) * spatial_scale - start
-        size = size if roi_end_mode else size.clamp(min=1)
-        along = _samples(start, size, cells, sample_num)
-        outside = (along < -1) | (along > length)
-        read.append((along.clamp(0, length - 1), outside))
-    (rows, above), (columns, beside) = read
-    grid = torch.broadcast_tensors(rows.unsqueeze(-1), columns.unsqueeze(-2))
-    images = self.to(torch.float32)[image.to(torch.int64)]
-    found = _between(images, *(places.flatten(1) for places in grid))
-    hidden = (above.unsqueeze(-1) | beside.unsqueeze(-2)).flatten(1).unsqueeze(1)
-    found = torch.where(hidden, 0.0, found)
-    cells = found.unflatten(2, (pooled_height, sample_num, pooled_width, sample_num))
-    return cells.mean((3, 5)).to(self.dtype)
+    rows, columns = (
+        _samples(
+            *_side(first, last, spatial_scale, roi_end_mode), cells, sample_num, length
+        )
+        for first, last, cells, length in (
+            (top, bottom, pooled_height, self.shape[2]),
+            (left, end, pooled_width, self.shape[3]),
+        )
+    )
+    down, across = rows.places.flatten(1), columns.places.flatten(1)
+    grid = torch.broadcast_tensors(down.unsqueeze(-1), across.unsqueeze(-2))
+    number = image.to(torch.int64).unsqueeze(-1)
+    found = _between(_images(self), number, *(places.flatten(1) for places in grid))
+    held = rows.held.flatten(1).unsqueeze(-1) & columns.held.flatten(1).unsqueeze(-2)
+    found = torch.where(held.flatten(1).unsqueeze(-1), found, 0.0)
+    shape = (*rows.places.shape[1:], *columns.places.shape[1:])
+    sums = found.unflatten(1, shape).sum((2, 4))
+    count = (rows.count * columns.count).clamp(min=1)
+    means = (sums / count[:, None, None, None]).movedim(-1, 1)
+    return means.to(self.dtype).contiguous()
 
 
 @npu_operator
@@ -166,12 +211,13 @@ def npu_deformable_conv2d(
     columns = _window(wide, kw, stride[3], dilation[3], padding[2], input)
     down = moved[:, 1] + rows[:, :, None, None]
     across = moved[:, 0] + columns
-    images = input.to(torch.float32).unflatten(1, (deformable_groups, -1)).flatten(0, 1)
+    groups_of = input.unflatten(1, (deformable_groups, -1)).flatten(0, 1)
     places = [place.flatten(0, 1).flatten(1) for place in (down, across)]
-    values = _between(images, *places)
+    number = torch.arange(groups_of.shape[0], device=input.device).unsqueeze(-1)
+    values = _between(_images(groups_of), number, *places).mT.contiguous()
     if modulated:
         values = values * moved[:, 2].flatten(0, 1).flatten(1).unsqueeze(1)
-    values = values.view(input.shape[0], channels, high * kh, wide * kw)
+    values = values.reshape(input.shape[0], channels, high * kh, wide * kw)
     wide_weight = weight.to(torch.float32)
     addend = None if bias is None else bias.to(torch.float32)
     made = functional.conv2d(values, wide_weight, addend, (kh, kw), groups=groups)

@@ -110,6 +110,36 @@ def reverse(self: Tensor, axis: list[int]) -> Tensor:
     return self.flip(axis)
 
 
+@writing("out")
+@npu_operator
+def npu_stride_copy(
+    self: Tensor,
+    shape: list[int],
+    stride: list[int],
+    storage_offset: Annotated[int, "Scalar"],
+) -> Tensor:
+    """A contiguous copy of the elements in self's memory at `storage_offset` and these
+    steps. RuntimeError: an element is behind the memory."""
+    name = "npu_stride_copy"
+    text = f"stride must have {len(shape)} numbers, got {len(stride)}"
+    check(len(shape) == len(stride), name, text)
+    sizes = f"shape must not have sizes below 0, got {list(shape)}"
+    check(min(shape, default=0) >= 0, name, sizes)
+    below = min(stride, default=0) < 0 or storage_offset < 0
+    text = f"stride and storage_offset must not be below 0, got {list(stride)} and"
+    check(not below, name, f"{text} {storage_offset}")
+    return self.as_strided(shape, stride, int(storage_offset)).clone(
+        memory_format=torch.contiguous_format
+    )
+
+
+@npu_operator
+def npu_view_copy(self: Written, other: Tensor, non_blocking: bool) -> Written:
+    """Copies `other`, broadcast and in self's dtype, to self, and returns it. RuntimeError:
+    it does not fit."""
+    return self.copy_(other, non_blocking)
+
+
 @npu_operator
 def one_(self: Written) -> Written:
     """Fills the tensor with ones."""

@@ -189,3 +189,21 @@ def npu_scaled_masked_softmax(
     scores = x.to(torch.float32) * scale
     hidden = mask.expand(x.shape)
     return scores.masked_fill(hidden, -10000.0).softmax(-1).to(x.dtype)
+
+
+@npu_operator
+def batch_norm_reduce(input: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """The sums of the values and of their squares of each channel, f32 (c,).
+
+    input  (n, c, ...)
+    eps    has no effect
+
+    RuntimeError: another dtype, or fewer than two dimensions.
+    """
+    name = "batch_norm_reduce"
+    check_dtype(input, name, "input", FLOATS)
+    text = f"input must have at least 2 dimensions, got {input.dim()}"
+    check(input.dim() > 1, name, text)
+    wide = input.to(torch.float32)
+    others = [dim for dim in range(input.dim()) if dim != 1]
+    return wide.sum(others), wide.square().sum(others)
