@@ -368,14 +368,16 @@ function(anabranch_python_module)
   anabranch_add_extension(${units})
 endfunction()
 
-# The code of transforms is compiled once for each width of vectors, and chosen when the
-# program runs. Sums of products are rounded once where the processor can.
-function(anabranch_fft_vectors)
+# The sources NAME16, NAME32 and NAME64 of a room have one code for each width of vectors,
+# and the program chooses when it runs. Sums of products are rounded once where the
+# processor can.
+function(anabranch_vector_widths room name)
+  set(file src/${room}/${name})
   set(base -O3 -ffp-contract=fast)
-  set_source_files_properties(src/fft/Lanes16.cpp PROPERTIES COMPILE_OPTIONS "${base}")
+  set_source_files_properties(${file}16.cpp PROPERTIES COMPILE_OPTIONS "${base}")
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    set_source_files_properties(src/fft/Lanes32.cpp PROPERTIES COMPILE_OPTIONS "${base};-mavx2;-mfma")
-    set_source_files_properties(src/fft/Lanes64.cpp PROPERTIES
+    set_source_files_properties(${file}32.cpp PROPERTIES COMPILE_OPTIONS "${base};-mavx2;-mfma")
+    set_source_files_properties(${file}64.cpp PROPERTIES
       COMPILE_OPTIONS "${base};-mavx512f;-mfma;-mprefer-vector-width=512")
   endif()
 endfunction()

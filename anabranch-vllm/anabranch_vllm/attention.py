@@ -1,8 +1,10 @@
 """Attention as one operator, which also writes the paged cache.
 
 vLLM has two operators in Python for it, and each looks its layer up and takes its cache
-apart. The operator here calls the kernels of vLLM's CPU backend with what it keeps of a
-layer. vLLM's own functions serve other backends and settings.
+apart. The operator here keeps the parts of a layer's cache. If each request of a step has
+one new token, Anabranch's kernel writes and attends. For prompts, and for what that
+kernel does not know, the operator calls the kernels of vLLM's CPU backend. vLLM's own
+functions serve other backends and settings.
 
 No graph sees the paged cache, so to graphs the operator writes nothing: PyTorch traces
 them without functionalization.
@@ -27,6 +29,7 @@ SCHEMA = (
 )
 
 Forward = Callable[..., Tensor]
+_LAYOUTS = ("vec", "vec16")  # vLLM's names of the pages that `attend_pages` knows
 _names: list[str] = []  # of the layers in this process, by their numbers
 
 
@@ -52,11 +55,13 @@ class Vllm(Protocol):
 
 
 class Paged(NamedTuple):
-    """The cache of a layer, and the parts of it that the kernels take."""
+    """The cache of a layer, and the parts of it that the kernels take. `is_known`:
+    Anabranch's kernel computes what vLLM's would."""
 
     cache: Tensor
     keys: Tensor
     values: Tensor
+    is_known: bool
 
 
 def run(
@@ -74,6 +79,21 @@ def run(
     count = step.num_actual_tokens
     if count != query.shape[0]:
         query, output = query[:count], output[:count]
+    if paged.is_known and _is_decode(step, paged, query):
+        extension.attend_pages(
+            query,
+            key[:count],
+            value[:count],
+            output,
+            paged.keys,
+            paged.values,
+            step.block_table,
+            step.seq_lens,
+            slots[name][:count],
+            implementation.scale,
+            max(implementation.sliding_window, 0),
+        )
+        return
     scales = layer._k_scale_float, layer._v_scale_float, implementation.kv_cache_dtype
     vllm.write(key, value, paged.keys, paged.values, slots[name], layer.isa, *scales)
     vllm.attend(
@@ -104,8 +124,36 @@ def _paged(layer: Any) -> Paged:
         blocks, heads, tokens, _ = layer.kv_cache.size()
         pairs = layer.kv_cache.view(blocks, heads, 2 * tokens, -1)
         keys, values = pairs.chunk(2, dim=2)
-        kept = layer.anabranch_paged = Paged(layer.kv_cache, keys, values)
+        kept = Paged(layer.kv_cache, keys, values, _is_known(layer, keys))
+        layer.anabranch_paged = kept
     return kept
+
+
+def _is_known(layer: Any, keys: Tensor) -> bool:
+    """Whether `attend_pages` reads the cache of a layer as vLLM's kernels leave it, and
+    attends as they do."""
+    implementation = layer.impl
+    return (
+        layer.isa in _LAYOUTS
+        and implementation.kv_cache_dtype == "auto"
+        and keys.dtype in (torch.bfloat16, torch.float32)
+        and all(size % 16 == 0 for size in keys.shape[2:])
+        and implementation.alibi_slopes is None
+        and implementation.sinks is None
+        and not implementation.logits_soft_cap
+    )
+
+
+def _is_decode(step: Any, paged: Paged, query: Tensor) -> bool:
+    """Whether each request of a step has one new token, and there are key heads for all
+    threads: vLLM's kernel also shares the tokens of a long request."""
+    return (
+        step.max_query_len == 1
+        and step.causal
+        and step.dynamic_causal is None
+        and query.dtype == paged.keys.dtype
+        and len(query) * paged.keys.shape[1] >= torch.get_num_threads()
+    )
 
 
 class Installed:

@@ -45,6 +45,7 @@ class StandIn:
         places = [table[i // BLOCK] * BLOCK + i % BLOCK for i in range(before + tokens)]
         metadata = SimpleNamespace(
             num_actual_tokens=tokens,
+            max_query_len=tokens,
             query_start_loc=torch.tensor([0, tokens]),
             seq_lens=torch.tensor([before + tokens]),
             causal=True,
@@ -170,6 +171,117 @@ def test_a_new_cache_is_used(vllm) -> None:
         attention.run(vllm, query, key, key, torch.empty_like(query), "a")
         pages = vllm.layer.kv_cache.view(BLOCKS, PAIRS, 2 * BLOCK, SIZE)
         assert (pages[3, :, [0, BLOCK]] == 1).all()
+
+
+class Decode:
+    """A step in which each request has one new token, in pages that Anabranch's kernel
+    knows. The model's own products are random rows."""
+
+    lengths, page, size = (5, 16, 33), 16, 16
+
+    def __init__(self, vllm, dtype=torch.float32) -> None:
+        count, pages = len(self.lengths), 3 * len(self.lengths)
+        vllm.layer.kv_cache = torch.zeros(
+            pages, PAIRS, self.page, 2 * self.size, dtype=dtype
+        )
+        table = torch.randperm(pages).view(count, 3)
+        slots = [
+            int(table[row, (n - 1) // self.page]) * self.page + (n - 1) % self.page
+            for row, n in enumerate(self.lengths)
+        ]
+        self.metadata = SimpleNamespace(
+            num_actual_tokens=count,
+            max_query_len=1,
+            query_start_loc=torch.arange(count + 1, dtype=torch.int32),
+            seq_lens=torch.tensor(self.lengths, dtype=torch.int32),
+            causal=True,
+            block_table=table.to(torch.int32),
+            scheduler_metadata=None,
+            dynamic_causal=None,
+        )
+        vllm.step.attn_metadata = {"a": self.metadata}
+        vllm.step.slot_mapping = {"a": torch.tensor([*slots, -1])}
+        heads = (HEADS, PAIRS, PAIRS)
+        self.rows = [torch.randn(count + 1, n, self.size, dtype=dtype) for n in heads]
+        self.output = torch.full_like(self.rows[0], 7.0)
+        self.vllm = vllm
+
+    def run(self) -> Tensor:
+        attention.run(self.vllm, *self.rows, self.output, "a")
+        return self.output
+
+    def expected(self, window: int) -> Tensor:
+        """All tokens but the new one of each request are zeros."""
+        query, key, value = (rows[:-1] for rows in self.rows)
+        scale = self.vllm.layer.impl.scale
+        groups = query.unflatten(1, (PAIRS, -1))
+        score = (groups * key.unsqueeze(2)).sum(-1) * scale
+        others = self.metadata.seq_lens.clamp(max=window) - 1
+        weight = score.exp() / (score.exp() + others.view(-1, 1, 1))
+        return (weight.unsqueeze(-1) * value.unsqueeze(2)).flatten(1, 2)
+
+
+@pytest.fixture
+def theirs(vllm, monkeypatch) -> list[str]:
+    """The calls of vLLM's kernel that attends, which then does nothing."""
+    calls: list[str] = []
+    monkeypatch.setattr(vllm, "write", lambda *given: None)
+    monkeypatch.setattr(vllm, "attend", lambda *given: calls.append("attend"))
+    return calls
+
+
+@pytest.mark.parametrize("window", [-1, 4])
+def test_a_step_of_new_tokens_is_anabranchs(vllm, theirs, window) -> None:
+    vllm.layer.impl.sliding_window = window
+    step = Decode(vllm)
+    found = step.run()
+    expected = step.expected(window if window > 0 else max(step.lengths))
+    torch.testing.assert_close(found[:-1], expected)
+    assert (found[-1] == 7).all()  # padding
+    assert not theirs
+
+
+def fields(**changed):
+    """Changes fields of a step, a layer's implementation or a layer."""
+
+    def change(step: Decode) -> None:
+        layer = step.vllm.layer
+        for name, value in changed.items():
+            owners = [x for x in (step.metadata, layer.impl, layer) if hasattr(x, name)]
+            setattr(owners[0], name, value)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        fields(max_query_len=2),
+        fields(causal=False),
+        fields(dynamic_causal=torch.tensor([True])),
+        fields(isa="amx"),
+        fields(kv_cache_dtype="fp8"),
+        fields(alibi_slopes=torch.ones(HEADS)),
+        fields(sinks=torch.ones(HEADS)),
+        fields(logits_soft_cap=30.0),
+    ],
+)
+def test_a_step_that_the_kernel_does_not_know(vllm, theirs, change) -> None:
+    step = Decode(vllm)
+    change(step)
+    step.run()
+    assert theirs == ["attend"]
+
+
+def test_dtypes_that_the_kernel_does_not_know(vllm, theirs) -> None:
+    Decode(vllm, torch.float16).run()
+    assert theirs == ["attend"]
+
+
+def test_few_heads_for_many_threads(vllm, theirs, monkeypatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3 * PAIRS + 1)
+    Decode(vllm).run()
+    assert theirs == ["attend"]
 
 
 def no_metadata(vllm) -> None:

@@ -142,6 +142,19 @@ def combine(
     state: Sequence[tuple[str, torch.Tensor]] = [],
     replace: bool = False,
 ) -> None: ...
+def attend_pages(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    output: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    table: torch.Tensor,
+    lengths: torch.Tensor,
+    slots: torch.Tensor,
+    scale: float,
+    window: int = 0,
+) -> None: ...
 def use_torch() -> None: ...
 def operator_table() -> str: ...
 def compiler_version() -> str: ...

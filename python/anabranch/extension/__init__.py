@@ -14,6 +14,7 @@ exact_shapes   packages for the shapes of one call
 methods        methods that later processes replay
 cache_entries  entries of the compile cache with a front end's own files
 weights        weights of few bits, and weights moved out of memory
+pages          attention over the pages of a server
 machine        memory and temporary folders
 """
 
@@ -29,6 +30,7 @@ if _TYPE_CHECKING:
     from .machine import *
     from .marks import *
     from .methods import *
+    from .pages import *
     from .user_lines import *
     from .weights import *
 
@@ -111,6 +113,7 @@ _HOMES = {
         "drop_moved_pages",
         "move_out_of_memory",
     ),
+    "pages": ("attend_pages",),
     "machine": (
         "collector_at_rest",
         "peak_memory",

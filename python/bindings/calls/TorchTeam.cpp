@@ -42,6 +42,8 @@ struct Place {
   const char *text = ";unknown;unknown;0;0;;";
 };
 
+const FrameworkTeam *lent = nullptr;
+
 int teamSize() { return inParallel() ? 1 : maxThreads(); }
 
 void runOn(Region *region) { region->body(region->data, threadNumber()); }
@@ -129,9 +131,13 @@ void lendTorchTeam() {
       !find(torch, "omp_get_thread_num", threadNumber) || mayLackThreads())
     return;
   if (find(torch, "GOMP_parallel", gompParallel))
-    setFrameworkTeam(&byGomp);
+    lent = &byGomp;
   else if (find(torch, "__kmpc_fork_call", kmpcForkCall))
-    setFrameworkTeam(&byKmpc);
+    lent = &byKmpc;
+  if (lent)
+    setFrameworkTeam(lent);
 }
+
+const FrameworkTeam *torchTeam() { return lent; }
 
 } // namespace anabranch::python

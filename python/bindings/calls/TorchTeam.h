@@ -4,6 +4,8 @@
 #ifndef ANABRANCH_BINDINGS_TORCHTEAM_H
 #define ANABRANCH_BINDINGS_TORCHTEAM_H
 
+#include "anabranch/Machine.h"
+
 namespace anabranch::python {
 
 /// Lets calls of programs run as regions of the OpenMP team that PyTorch's
@@ -11,6 +13,9 @@ namespace anabranch::python {
 /// have left a team without its threads. The first call after PyTorch is loaded
 /// decides; later ones cost nothing.
 void lendTorchTeam();
+
+/// The team that was lent; null: none.
+const FrameworkTeam *torchTeam();
 
 } // namespace anabranch::python
 

@@ -45,5 +45,6 @@ NB_MODULE(_C, module) {
   anabranch::python::bindCache(module);
   anabranch::python::bindCombine(module);
   anabranch::python::bindFrozen(module);
+  anabranch::python::bindPaged(module);
   anabranch::python::bindReplay(module);
 }
