@@ -15,7 +15,7 @@ namespace anabranch::paged {
 /// vectors.
 constexpr int64_t widestVector = 16;
 /// The heads of one key head that share what is read of it.
-constexpr int64_t mostHeads = 4;
+constexpr int64_t mostHeads = 8;
 
 /// The memory for a task: the query and the weights of a few heads.
 struct ScratchLayout {

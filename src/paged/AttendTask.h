@@ -23,10 +23,6 @@
 namespace anabranch::paged {
 namespace {
 
-/// Vectors of tokens, or of places of a head, that are summed at once: with
-/// four heads they fill the registers.
-constexpr int mostVectors = width == 16 ? 4 : 2;
-
 /// Some heads of one key head of one request. T is the cache's element.
 template <typename T, int Heads> class Attend {
 public:
@@ -56,6 +52,11 @@ public:
   }
 
 private:
+  /// Vectors of tokens, or of places of a head, that are summed at once: with
+  /// all heads they fill the registers.
+  static constexpr int mostVectors =
+      (width == 16 ? 16 : 8) / mostHeads * (Heads <= mostHeads / 2 ? 2 : 1);
+
   const PagedDecode &decode;
   int64_t request, keyHead, head, size;
   int64_t last;  ///< the new token
@@ -125,15 +126,20 @@ private:
       float *scores = weights + part.token - base;
       int64_t token = part.first / width * width;
       while (token < part.end) {
-        int64_t left = part.end - token, room = decode.pageSize - token;
-        if (mostVectors == 4 && left > 2 * width && room >= 4 * width)
-          token += score<4>(keys, scores, token, ahead);
-        else if (left > width && room >= 2 * width)
-          token += score<2>(keys, scores, token, ahead);
-        else
-          token += score<1>(keys, scores, token, ahead);
+        int64_t vectors = (part.end - token + width - 1) / width;
+        token += scoreSome<mostVectors>(vectors, keys, scores, token, ahead);
       }
     });
+  }
+
+  /// Scores as many vectors of tokens as there are, up to `Most`.
+  template <int Most>
+  int64_t scoreSome(int64_t vectors, const T *keys, float *scores,
+                    int64_t token, int64_t ahead) const {
+    if constexpr (Most > 1)
+      if (vectors < Most)
+        return scoreSome<Most - 1>(vectors, keys, scores, token, ahead);
+    return score<Most>(keys, scores, token, ahead);
   }
 
   /// Scores some vectors of tokens of a page. The tokens after the last one
@@ -241,19 +247,24 @@ void writeToken(const PagedDecode &decode, int64_t request, int64_t keyHead) {
   std::copy(value, value + size, values);
 }
 
+/// Runs so many heads from `head` on, up to `Most`.
+template <typename T, int Most>
+void runHeads(int64_t count, const PagedDecode &decode, int64_t request,
+              int64_t keyHead, int64_t head, float *scratch) {
+  if constexpr (Most > 1)
+    if (count < Most)
+      return runHeads<T, Most - 1>(count, decode, request, keyHead, head,
+                                   scratch);
+  Attend<T, Most>(decode, request, keyHead, head, scratch).run();
+}
+
 template <typename T>
 void runTask(const PagedDecode &decode, int64_t request, int64_t keyHead,
              float *scratch) {
   int64_t shared = decode.heads / decode.keyHeads;
-  int64_t head = keyHead * shared, end = head + shared;
-  for (; head + 4 <= end; head += 4)
-    Attend<T, 4>(decode, request, keyHead, head, scratch).run();
-  if (end - head == 3)
-    Attend<T, 3>(decode, request, keyHead, head, scratch).run();
-  else if (end - head == 2)
-    Attend<T, 2>(decode, request, keyHead, head, scratch).run();
-  else if (end - head == 1)
-    Attend<T, 1>(decode, request, keyHead, head, scratch).run();
+  for (int64_t first = 0; first < shared; first += mostHeads)
+    runHeads<T, mostHeads>(shared - first, decode, request, keyHead,
+                           keyHead * shared + first, scratch);
   writeToken<T>(decode, request, keyHead);
 }
 
