@@ -149,6 +149,7 @@ def _is_decode(step: Any, paged: Paged, query: Tensor) -> bool:
     threads: vLLM's kernel also shares the tokens of a long request."""
     return (
         step.max_query_len == 1
+        and len(step.seq_lens) == len(query)
         and step.causal
         and step.dynamic_causal is None
         and query.dtype == paged.keys.dtype

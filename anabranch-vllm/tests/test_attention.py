@@ -257,6 +257,7 @@ def fields(**changed):
     "change",
     [
         fields(max_query_len=2),
+        fields(seq_lens=torch.tensor([5, 16, 33, 0], dtype=torch.int32)),
         fields(causal=False),
         fields(dynamic_causal=torch.tensor([True])),
         fields(isa="amx"),

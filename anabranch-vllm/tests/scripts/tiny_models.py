@@ -19,6 +19,7 @@ _COMMON = {
     "eos_token_id": 2,
     "pad_token_id": 0,
 }
+ENCODER = _COMMON
 _GROUPED = _COMMON | {"num_key_value_heads": 1, "head_dim": 32}
 _FOUR_HEADS = _COMMON | {"num_attention_heads": 4, "head_dim": 32}
 _EXPERTS = {
@@ -87,7 +88,7 @@ GENERATE: dict[str, tuple[str, dict[str, Any]]] = {
 # The same models with the floats that some of the formats stand for.
 FLOATS = {f"{name}_floats": ("llama", _GROUPED) for name in rounded_models.FLOATS}
 EMBED: dict[str, tuple[str, dict[str, Any]]] = {
-    "bert": ("bert", _COMMON),
+    "bert": ("bert", ENCODER),
     "qwen3_embedding": ("qwen3", _GROUPED),
 }
 # By name: a model above, and arguments of vLLM. n_gram is the last one: a process that
@@ -97,6 +98,7 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "prefix_cache": ("llama", {"enable_prefix_caching": True, "block_size": 32}),
     "tensor_parallel": ("llama", {"tensor_parallel_size": 2}),
     "wide_tensor_parallel": ("llama_of_four_heads", {"tensor_parallel_size": 4}),
+    "pipeline_parallel": ("llama", {"pipeline_parallel_size": 2}),
     "draft_model": (
         "llama",
         {
@@ -119,6 +121,10 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 
+# Ways that vLLM's own eager mode does not run: only a warm-up, which eager mode leaves
+# out, makes the memory into which the second rank of a pipeline receives.
+COMPILED_ALONE = ("pipeline_parallel",)
+
 
 def write(name: str, folder: str) -> None:
     """Writes a model with random weights in float32."""
@@ -134,14 +140,15 @@ def write(name: str, folder: str) -> None:
     if name in rounded_models.FORMATS or name in FLOATS:
         rounded_models.round_weights(folder, name)
     if name in EMBED:
-        _tokenizer().save_pretrained(folder)
+        tokenizer().save_pretrained(folder)
 
 
-def _tokenizer() -> Any:
+def tokenizer() -> Any:
     """A tokenizer with a word for each token. vLLM embeds nothing without one."""
-    from tokenizers import Tokenizer, models
+    from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     words = {f"w{i}": i for i in range(VOCABULARY)}
-    tokenizer = Tokenizer(models.WordLevel(words, unk_token="w0"))
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+    made = Tokenizer(models.WordLevel(words, unk_token="w0"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=made)
