@@ -12,6 +12,11 @@
 //   and L3, and the size of L3, are estimates: no such machine was measured.
 // - Sizes of L1 and L2: Arm's Technical Reference Manuals. hostCpuModel() has
 //   the machine's own.
+// - Lines: 64 bytes on Arm's cores by the same manuals; 128 on Apple's, as its
+//   hw.cachelinesize says. Pages: Linux has them of 4 KiB (Debian, Ubuntu,
+//   Amazon Linux) or of 64 KiB (RHEL 8 and the kernel for Grace), on Apple's
+//   cores of 16 KiB. pageBytes is the distance at which prefetches of a core
+//   stop, 4 KiB for Arm's; what is mapped asks the system or keeps to 64 KiB.
 //
 // The numbers are those of the register MIDR_EL1: who implemented the core, and
 // its part.
@@ -34,7 +39,8 @@ inline constexpr CpuRow armCpus[] = {
      {{0x41, 0xd40, 0xd40}}},
     {{"neoverse-v2", {16, 32, 32, 64}, 4, 48, 32, 16, 64 * KiB, MiB, 32 * MiB},
      {{0x41, 0xd4f, 0xd4f}}},
-    {{"apple-m1", {16, 32, 0, 64}, 4, 48, 32, 16, 128 * KiB, 12 * MiB, 24 * MiB},
+    {{"apple-m1", {16, 32, 0, 64}, 4, 48, 32, 16, 128 * KiB, 12 * MiB, 24 * MiB,
+      128, 16 * KiB},
      {{0x61, 0x020, 0x025}, {0x61, 0x028, 0x029}}},
 };
 // clang-format on

@@ -53,6 +53,13 @@ bool ArmCapabilities::has(std::string_view feature) const {
   return row && ((row->word == First ? first : second) >> row->bit & 1) != 0;
 }
 
+std::vector<std::string_view> armFeatures() {
+  std::vector<std::string_view> names;
+  for (const ArmRow &row : armRows)
+    names.push_back(row.name);
+  return names;
+}
+
 bool isArmFeature(std::string_view feature) { return findArmRow(feature); }
 
 ArmIdentity ArmIdentity::read(const std::string &midr) {
@@ -63,12 +70,27 @@ ArmIdentity ArmIdentity::read(const std::string &midr) {
           static_cast<unsigned>(number >> partBit) & parts};
 }
 
-ArmIdentity ArmIdentity::host() {
-  std::ifstream file(
-      "/sys/devices/system/cpu/cpu0/regs/identification/midr_el1");
+ArmIdentity ArmIdentity::readCpuInfo(const std::string &text) {
+  auto number = [&](const char *key) -> unsigned {
+    size_t at = text.find(key);
+    size_t colon = text.find(':', at);
+    return at == std::string::npos || colon == std::string::npos
+               ? 0
+               : std::strtoul(text.c_str() + colon + 1, nullptr, 16);
+  };
+  return {number("CPU implementer"), number("CPU part")};
+}
+
+ArmIdentity ArmIdentity::host(const std::string &root) {
+  std::ifstream identification(
+      root + "/sys/devices/system/cpu/cpu0/regs/identification/midr_el1");
   std::string midr;
-  file >> midr;
-  return read(midr);
+  identification >> midr;
+  ArmIdentity core = read(midr);
+  if (core.implementer != 0)
+    return core;
+  std::ifstream cores(root + "/proc/cpuinfo");
+  return readCpuInfo({std::istreambuf_iterator<char>(cores), {}});
 }
 
 } // namespace anabranch::machine

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace anabranch::machine {
 
@@ -23,7 +24,8 @@ struct ArmCapabilities {
   bool has(std::string_view feature) const;
 };
 
-/// Whether `has` knows a feature of this name.
+/// The names of all features that `has` knows, and whether this is one.
+std::vector<std::string_view> armFeatures();
 bool isArmFeature(std::string_view feature);
 
 /// The implementer of a core and the core's part number, from the text of its
@@ -32,8 +34,11 @@ struct ArmIdentity {
   unsigned implementer = 0, part = 0;
 
   static ArmIdentity read(const std::string &midr);
-  /// That of this machine's first core.
-  static ArmIdentity host();
+  /// The same of the first core that /proc/cpuinfo lists.
+  static ArmIdentity readCpuInfo(const std::string &text);
+  /// That of this machine's first core: from sysfs, which containers may hide,
+  /// or else from /proc/cpuinfo. Tests give another root.
+  static ArmIdentity host(const std::string &root = "");
 };
 
 } // namespace anabranch::machine

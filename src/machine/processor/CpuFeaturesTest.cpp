@@ -5,6 +5,7 @@
 
 #include "machine/processor/ArmFeatures.h"
 #include "machine/processor/CpuFingerprint.h"
+#include "support/machine/TestMachine.h"
 #include "support/machine/UsualFeature.h"
 
 #include <gtest/gtest.h>
@@ -39,6 +40,27 @@ TEST(ArmFeatures, ACoreIsReadFromItsRegister) {
   EXPECT_EQ(n1.implementer, 0x41u);
   EXPECT_EQ(n1.part, 0xd0cu);
   EXPECT_EQ(ArmIdentity::read("").part, 0u);
+}
+
+/// Containers may hide the files of a core in sysfs.
+TEST(ArmFeatures, ACoreIsReadFromTheListOfCpusToo) {
+  anabranch::testing::FakeMachine machine;
+  EXPECT_EQ(ArmIdentity::host(machine.root()).implementer, 0u);
+  machine.write("/proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\n"
+                                 "CPU part\t: 0xd40\n");
+  EXPECT_EQ(ArmIdentity::host(machine.root()).part, 0xd40u);
+  machine.write("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1",
+                "0x00000000413fd0c1\n");
+  EXPECT_EQ(ArmIdentity::host(machine.root()).part, 0xd0cu);
+  EXPECT_EQ(ArmIdentity::readCpuInfo("CPU implementer").implementer, 0u);
+}
+
+TEST(ArmFeatures, EveryNameIsKnown) {
+  std::vector<std::string_view> names = armFeatures();
+  ArmCapabilities all = {~uint64_t(0), ~uint64_t(0)};
+  EXPECT_GT(names.size(), 10u);
+  for (std::string_view name : names)
+    EXPECT_TRUE(all.has(name) && isFeature(name)) << name;
 }
 
 TEST(CpuFingerprint, IsTheSameEachTime) {

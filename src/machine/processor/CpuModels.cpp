@@ -101,15 +101,23 @@ CpuModel readHostModel() {
   CpuModel model = cpuModelOf(readIdentity());
   setIfPositive(model.l1Bytes, ::sysconf(_SC_LEVEL1_DCACHE_SIZE));
   setIfPositive(model.l2Bytes, ::sysconf(_SC_LEVEL2_CACHE_SIZE));
-  // Of some AMD processors glibc reads the third caches of the whole package.
   setIfPositive(model.l3Bytes, ::sysconf(_SC_LEVEL3_CACHE_SIZE));
-  for (const Cache &cache : cachesOf(0))
-    if (cache.level == 3)
-      setIfPositive(model.l3Bytes, cache.bytes);
+  // glibc knows no sizes of 64-bit Arm, and of some AMD processors it reads the
+  // third caches of the whole package.
+  setCaches(model, cachesOf(0));
   return model;
 }
 
 } // namespace
+
+void setCaches(CpuModel &model, const std::vector<Cache> &caches) {
+  int64_t *const sizes[] = {&model.l1Bytes, &model.l2Bytes, &model.l3Bytes};
+  for (const Cache &cache : caches) {
+    if (1 <= cache.level && cache.level <= 3)
+      setIfPositive(*sizes[cache.level - 1], cache.bytes);
+    setIfPositive(model.lineBytes, cache.lineBytes);
+  }
+}
 
 const CpuModel *findCpuModel(std::string_view name) {
   for (const CpuMaker *maker : makers)

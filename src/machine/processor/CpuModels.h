@@ -6,12 +6,14 @@
 #ifndef ANABRANCH_MACHINE_PROCESSOR_CPUMODELS_H
 #define ANABRANCH_MACHINE_PROCESSOR_CPUMODELS_H
 
+#include "machine/processor/Caches.h"
 #include "machine/processor/CpuModel.h"
 
 #include <bitset>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace anabranch::machine {
 
@@ -34,6 +36,9 @@ const CpuModel *findCpuModel(std::string_view name);
 /// and one that the table lacks, counts as the newest model of its maker with
 /// the same extensions.
 const CpuModel &cpuModelOf(const CpuIdentity &cpu);
+
+/// Gives the model the sizes that these caches say, and their lines.
+void setCaches(CpuModel &model, const std::vector<Cache> &caches);
 
 /// The model of this machine, with the sizes of this machine's caches.
 const CpuModel &hostCpuModel();

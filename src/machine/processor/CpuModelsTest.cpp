@@ -118,6 +118,18 @@ TEST(CpuModels, EveryRowIsWhole) {
   }
 }
 
+/// Linux says more of the caches of 64-bit Arm than glibc does.
+TEST(CpuModels, TakesTheSizesOfTheMachinesCaches) {
+  CpuModel model = *findCpuModel("neoverse-n1");
+  int64_t third = model.l3Bytes;
+  setCaches(model,
+            {{1, 32 * KiB, 128, "0"}, {2, 2 * MiB, 0, "0"}, {3, 0, 0, ""}});
+  EXPECT_EQ(model.l1Bytes, 32 * KiB);
+  EXPECT_EQ(model.l2Bytes, 2 * MiB);
+  EXPECT_EQ(model.l3Bytes, third);
+  EXPECT_EQ(model.lineBytes, 128);
+}
+
 TEST(CpuModels, TheHostHasRatesForWhatItOffers) {
   const CpuModel &model = hostCpuModel();
   EXPECT_GT(model.rate(Multiply::FmaF32), 0);

@@ -6,6 +6,7 @@
 
 #include "native/isa/Isa.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <memory>
@@ -34,8 +35,10 @@ struct Architecture {
   llvm::ArrayRef<NamedTarget> (*targets)();
   /// Features that code for this machine has besides the processor's.
   const char *tuning;
-  /// Whether the system lets this process use a feature that the processor has.
-  bool (*mayUse)(llvm::StringRef feature);
+  /// The features that this process may use on this machine, by LLVM's names;
+  /// false for those that the machine or the system lacks. Only asked of the
+  /// machine's own architecture.
+  llvm::StringMap<bool> (*hostFeatures)();
   /// The instruction set of these features; null if only portable code runs.
   std::shared_ptr<const Isa> (*createIsa)(llvm::StringRef features);
 };

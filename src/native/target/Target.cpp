@@ -26,11 +26,8 @@ namespace {
 /// equal cache keys.
 std::string hostFeatures(const Architecture &architecture) {
   std::vector<std::string> parts = {architecture.tuning};
-  for (const auto &feature : sys::getHostCPUFeatures()) {
-    StringRef name = feature.first();
-    bool has = feature.second && architecture.mayUse(name);
-    parts.push_back((has ? "+" : "-") + name.str());
-  }
+  for (const auto &feature : architecture.hostFeatures())
+    parts.push_back((feature.second ? "+" : "-") + feature.first().str());
   std::sort(parts.begin(), parts.end());
   return llvm::join(parts, ",");
 }
@@ -121,14 +118,14 @@ double TargetInfo::rate(Multiply multiply) const {
 }
 
 bool TargetInfo::runsHere() const {
-  StringMap<bool> host = sys::getHostCPUFeatures();
+  if (family != hostArchitecture())
+    return false;
+  StringMap<bool> host = family->hostFeatures();
   SmallVector<StringRef> parts;
   StringRef(features).split(parts, ',', -1, /*KeepEmpty=*/false);
-  return family == hostArchitecture() &&
-         llvm::all_of(parts, [&](StringRef part) {
-           return !part.consume_front("+") ||
-                  (host.lookup(part) && family->mayUse(part));
-         });
+  return llvm::all_of(parts, [&](StringRef part) {
+    return !part.consume_front("+") || host.lookup(part);
+  });
 }
 
 Expected<std::unique_ptr<TargetMachine>>

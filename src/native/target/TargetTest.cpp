@@ -3,6 +3,7 @@
 
 #include "native/target/Target.h"
 
+#include "machine/processor/CpuModels.h"
 #include "gtest/gtest.h"
 
 using namespace anabranch::native;
@@ -29,6 +30,17 @@ TEST(Target, HasAUsualRateWhereTheTableHasNone) {
   TargetInfo target = llvm::cantFail(TargetInfo::get("avx512vnni"));
   target.model.rates[int(Multiply::DotInt8)] = 0;
   EXPECT_EQ(target.rate(Multiply::DotInt8), 4 * target.rate(Multiply::FmaF32));
+}
+
+/// LLVM may know fewer features of this machine than the machine room.
+TEST(Target, NativeHasTheMultipliesOfThisMachine) {
+  TargetInfo target = llvm::cantFail(TargetInfo::get("native"));
+  for (int i = 0; i < anabranch::machine::multiplyCount; ++i) {
+    auto multiply = Multiply(i);
+    EXPECT_EQ(target.isa().has(multiply), anabranch::machine::cpuHas(multiply))
+        << anabranch::machine::nameOf(multiply);
+  }
+  EXPECT_TRUE(target.runsHere());
 }
 
 TEST(Target, UnknownNameIsAnErrorThatListsTheOthers) {

@@ -105,7 +105,7 @@ def _link_portable(folder: Path) -> None:
 
 
 def _make_launcher(root: Path) -> None:
-    words = [EMULATOR, "-L", root, "-E", f"LD_LIBRARY_PATH={STUBS}", "-cpu", "max"]
+    words = [EMULATOR, "-L", root, "-E", f"LD_LIBRARY_PATH={STUBS}"]
     words += [root / "usr/bin/python3.11"]
     command = " ".join(str(word) for word in words)
     LAUNCHER.write_text(f'#!/bin/sh\nulimit -c 0\nexec {command} "$@"\n')
@@ -142,10 +142,14 @@ def _make(wheel: Path) -> None:
     _pip(SITE, wheel)
 
 
-def python(*arguments: object, folder: Path, **variables: str) -> str:
-    """What a program prints there. `folder` is the working directory."""
+def python(
+    *arguments: object, folder: Path, core: str = "max", **variables: str
+) -> str:
+    """What a program prints there. `folder` is the working directory, and `core` is what
+    the emulator calls the processor."""
     environment = {
         "EMULATED_PYTHON": str(LAUNCHER),
+        "QEMU_CPU": core,
         "PYTHONPATH": str(SITE),
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": str(CPUS),

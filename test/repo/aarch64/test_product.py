@@ -72,6 +72,22 @@ def test_fallbacks(tmp_path: Path) -> None:
     assert all(not line.endswith(" 0") for line in said.splitlines()), said
 
 
+@pytest.mark.parametrize(
+    "core, wanted",
+    {
+        "neoverse-n1": {"dotprod", "fullfp16"},
+        "max": {"dotprod", "fullfp16", "bf16", "i8mm", "sve"},
+    }.items(),
+)
+def test_native_code(core: str, wanted: set[str], tmp_path: Path) -> None:
+    """Code for the machine itself has the instructions that Linux lets it use."""
+    program = PROGRAMS / "native.py"
+    said = arm_host.python(program, folder=tmp_path, core=core)
+    features = set(said.splitlines()[-1].split())
+    assert wanted <= features
+    assert ("bf16" in features) == ("bf16" in wanted)
+
+
 def test_a_fork_after_a_call(tmp_path: Path) -> None:
     assert "forked" in arm_host.python(PROGRAMS / "forks.py", folder=tmp_path)
 

@@ -3,6 +3,8 @@
 
 #include "native/isa/aarch64/Aarch64.h"
 
+#include "machine/processor/ArmFeatures.h"
+#include "machine/processor/CpuFeatures.h"
 #include "native/isa/aarch64/Aarch64Isa.h"
 #include "llvm/Support/TargetSelect.h"
 
@@ -56,8 +58,14 @@ void initialize() {
   });
 }
 
-/// Linux tells a process only of the features that it may use.
-bool mayUse(llvm::StringRef) { return true; }
+/// What Linux lets this process use. LLVM 19 reads only a few of these features
+/// from /proc/cpuinfo, and no dot products.
+llvm::StringMap<bool> hostFeatures() {
+  llvm::StringMap<bool> features;
+  for (std::string_view name : machine::armFeatures())
+    features[name] = machine::cpuHas(name);
+  return features;
+}
 
 } // namespace
 
@@ -65,7 +73,7 @@ const Architecture arm64 = {
     "aarch64",          "aarch64-unknown-linux-gnu",
     "aarch64linux",     "aarch64",
     initialize,         targets,
-    /*tuning=*/"+neon", mayUse,
+    /*tuning=*/"+neon", hostFeatures,
     Aarch64Isa::create,
 };
 

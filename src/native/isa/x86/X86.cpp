@@ -6,6 +6,7 @@
 #include "machine/processor/CpuFeatures.h"
 #include "native/isa/x86/X86Isa.h"
 #include "llvm/Support/TargetSelect.h"
+#include "llvm/TargetParser/Host.h"
 
 #include <mutex>
 #include <vector>
@@ -80,10 +81,14 @@ void initialize() {
   });
 }
 
-/// LLVM only sees that the processor has AMX. The question asks the system to
-/// give this process the registers.
-bool mayUse(llvm::StringRef feature) {
-  return !feature.starts_with("amx-") || machine::cpuHas(feature);
+/// LLVM only sees that the processor has AMX. The machine room asks the system
+/// to give this process the registers.
+llvm::StringMap<bool> hostFeatures() {
+  llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+  for (auto &feature : features)
+    if (feature.first().starts_with("amx-") && feature.second)
+      feature.second = machine::cpuHas(feature.first());
+  return features;
 }
 
 } // namespace
@@ -97,7 +102,7 @@ const Architecture x86 = {
     targets,
     // Kernels use full-width registers wherever they exist.
     "-prefer-256-bit",
-    mayUse,
+    hostFeatures,
     X86Isa::create,
 };
 
