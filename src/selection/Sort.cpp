@@ -12,21 +12,26 @@ namespace anabranch::selection {
 
 namespace {
 
+bool isBefore(const Placed &a, const Placed &b) {
+  return std::tie(a.key, a.place) < std::tie(b.key, b.place);
+}
+
 /// Sorts one line after another. `Bits` has the size of an element.
 template <typename Bits> class LineSorter {
 public:
   LineSorter(DType dtype, RowShape shape, Order order, int64_t kept)
-      : dtype(dtype), shape(shape), order(order), kept(kept), line(shape.rows),
-        entries(shape.rows), spare(shape.rows) {}
+      : dtype(dtype), shape(shape),
+        turned(order == Order::LargestFirst ? ~uint64_t(0) : 0), kept(kept),
+        isFew(kept <= shape.rows / 8), line(shape.rows),
+        entries(isFew ? kept : shape.rows),
+        spare(kept == shape.rows ? kept : 0) {}
 
   void sort(const Bits *numbers, Bits *sorted, int64_t *places) {
     for (int64_t row = 0; row < shape.rows; ++row)
       line[row] = numbers[row * shape.inner];
-    writePlaced(line.data(), dtype, shape.rows, entries.data());
-    // The order of turned keys is the other way round, and equal ones stay so.
-    if (order == Order::LargestFirst)
-      for (Placed &entry : entries)
-        entry.key = ~entry.key;
+    writePlaced(line.data(), dtype, entries.size(), entries.data());
+    for (Placed &entry : entries)
+      entry.key ^= turned;
     putInOrder();
     for (int64_t i = 0; sorted && i < kept; ++i)
       sorted[i * shape.inner] = line[entries[i].place];
@@ -37,20 +42,44 @@ public:
 private:
   DType dtype;
   RowShape shape;
-  Order order;
+  /// The order of turned keys is the other way round, and equal ones stay so.
+  uint64_t turned;
   int64_t kept;
+  /// The entries are those of the best elements up to now, not of the line.
+  bool isFew;
   std::vector<Bits> line;
   std::vector<Placed> entries, spare;
 
   void putInOrder() {
+    if (isFew)
+      return keepBest();
     if (kept == shape.rows)
       return spreadSort(entries.data(), spare.data(), shape.rows);
-    auto before = [](const Placed &a, const Placed &b) {
-      return std::tie(a.key, a.place) < std::tie(b.key, b.place);
-    };
     auto end = entries.begin() + kept;
-    std::nth_element(entries.begin(), end, entries.end(), before);
-    std::sort(entries.begin(), end, before);
+    std::nth_element(entries.begin(), end, entries.end(), isBefore);
+    std::sort(entries.begin(), end, isBefore);
+  }
+
+  /// The entries are a heap with the last of them on top. An element that is
+  /// equal to it comes later, so it stays out.
+  void keepBest() {
+    std::make_heap(entries.begin(), entries.end(), isBefore);
+    constexpr int64_t block = 256;
+    uint64_t keys[block];
+    for (int64_t begin = kept; begin < shape.rows; begin += block) {
+      int64_t count = std::min(block, shape.rows - begin);
+      writeKeys(&line[begin], dtype, count, keys, 1);
+      for (int64_t i = 0; i < count; ++i)
+        if ((keys[i] ^ turned) < entries.front().key)
+          replaceLast({keys[i] ^ turned, begin + i});
+    }
+    std::sort_heap(entries.begin(), entries.end(), isBefore);
+  }
+
+  void replaceLast(Placed entry) {
+    std::pop_heap(entries.begin(), entries.end(), isBefore);
+    entries.back() = entry;
+    std::push_heap(entries.begin(), entries.end(), isBefore);
   }
 };
 
@@ -72,7 +101,7 @@ void sortAll(const void *numbers, DType dtype, RowShape shape, Order order,
 
 void sortLines(const void *numbers, DType dtype, RowShape shape, Order order,
                int64_t kept, void *sorted, int64_t *places) {
-  if (shape.rows == 0)
+  if (kept == 0)
     return;
   switch (itemSize(dtype)) {
   case 1:

@@ -59,8 +59,7 @@ class GraphReader:
         within: calls.Regions | None = None,
     ) -> None:
         """`standalone`: the caller makes no views, so every result is contiguous memory
-        of its own; and it may be without PyTorch. `within`: the graph is a region, one of
-        these."""
+        of its own. `within`: the graph is a region, one of these."""
         is_region = within is not None
         self.module = with_continuation(with_tensors(module, is_region), standalone)
         self.run_sizes = RunSizes(self.module.graph)
@@ -72,7 +71,7 @@ class GraphReader:
         self.mutations: dict[str, str] = {}
         self.awaited: list[int] = []
         self.aliases = Aliases()
-        self.regions = calls.Regions(standalone) if within is None else within
+        self.regions = calls.Regions() if within is None else within
         self.is_region = is_region
         self.inputs = Inputs(f"{name}_" if self.is_region else "", standalone)
         self.arguments = Arguments()
@@ -311,8 +310,7 @@ class GraphReader:
             arguments["memory_format"] = None
         entry: dict[str, Any] = {
             "name": node.name,
-            "op": own_name(node, target, self.regions.standalone)
-            or _operator_name(target),
+            "op": own_name(node, target) or _operator_name(target),
             "args": arguments,
             "results": self._results(target, value),
             "loc": location(node),

@@ -25,14 +25,9 @@ _WEIGHTS = (torch.float64, torch.float32)
 MASKS = (torch.bool, torch.uint8)
 
 
-def own_name(
-    node: torch.fx.Node, target: OpOverload, standalone: bool = False
-) -> str | None:
-    """The runtime's operator that runs the call; None if it has none.
-
-    standalone  PyTorch may be missing where the program runs
-    """
-    takes = (standalone and _CHOOSES.get(target)) or _TAKES.get(target)
+def own_name(node: torch.fx.Node, target: OpOverload) -> str | None:
+    """The runtime's operator that runs the call; None if it has none."""
+    takes = _TAKES.get(target)
     if takes is None:
         return None
     values = _values(node.args)
@@ -95,10 +90,6 @@ def _has_bins(named: dict[str, Any]) -> bool:
     return named["self"].dtype in _WEIGHTS
 
 
-def _is_stable(named: dict[str, Any]) -> bool:
-    return _have_order(named) and bool(named.get("stable"))
-
-
 _TAKES: dict[OpOverload, Callable[[dict[str, Any]], bool]] = {
     aten.nonzero.default: lambda named: _is_dense(named["self"]),
     aten.nonzero_static.default: lambda named: _is_dense(named["self"]),
@@ -114,11 +105,8 @@ _TAKES: dict[OpOverload, Callable[[dict[str, Any]], bool]] = {
     aten.histc.default: _has_bins,
     aten.histogram.bin_ct: _has_bins,
     aten.histogram.bins_tensor: _has_bins,
-    aten.sort.stable: _is_stable,
-}
-# PyTorch orders equal elements in its own way here. Results are eager's where it runs;
-# elsewhere equal elements keep their order.
-_CHOOSES: dict[OpOverload, Callable[[dict[str, Any]], bool]] = {
+    # PyTorch does not say in which order equal elements come. Here it is theirs in the
+    # row, as kernels leave them.
     aten.sort.default: _have_order,
     aten.sort.stable: _have_order,
     aten.topk.default: _have_order,

@@ -73,11 +73,30 @@ def test_router_in_one_kernel():
     assert anabranch.counters.kernels <= 2
 
 
-def test_what_stays_with_pytorch():
-    for function in (
-        lambda x: x.topk(9),
-        lambda x: x.sort(),
-    ):
-        x = torch.randperm(9000).float().reshape(1, -1)
-        values, places = run(function, x, fallback=1)
-        assert same(values, function(x)[0]) and torch.equal(places, function(x)[1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("largest", [True, False])
+def test_rows_that_are_long_for_a_kernel(dtype, largest):
+    """The runtime chooses few and many of them, in the order of a stable sort."""
+    x = special(5000).to(dtype) if dtype.is_floating_point else None
+    x = torch.randint(-99, 99, (4, 5000)) if x is None else x
+    order = x.double().sort(dim=-1, descending=largest, stable=True)[1]
+    for count in (0, 1, 9, 600, 2000, 5000):
+        values, places = run(lambda x: x.topk(count, -1, largest), x)  # noqa: B023
+        # The kernel, which takes few, orders zeros by their signs.
+        rows = [0, 1, 3] if count < 9 else [0, 1, 2, 3]
+        assert torch.equal(places[rows], order[rows, :count])
+        assert same(values, x.gather(-1, places))
+        assert same(values, x.topk(count, -1, largest)[0])
+
+
+def test_symbolic_lengths_and_counts():
+    work = lambda x: x.topk(x.shape[1] // 3 + x.shape[0], 1)
+    compiled = torch.compile(work, backend=anabranch.anabranch, dynamic=True)
+    anabranch.counters.reset()
+    for rows, columns in ((2, 9), (3, 700), (2, 5000)):
+        x = torch.randint(0, 50, (rows, columns)).bfloat16()
+        values, places = compiled(x)
+        assert torch.equal(values, work(x)[0])
+        order = x.sort(dim=1, descending=True, stable=True)[1]
+        assert torch.equal(places, order[:, : values.shape[1]])
+    assert anabranch.counters.fallback_calls == 0

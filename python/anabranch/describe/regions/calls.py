@@ -32,12 +32,9 @@ NOTHING: updated.Updates = {}
 
 class Regions:
     """The regions of a graph and of its regions, by number. A region has a lower number
-    than those inside of it.
+    than those inside of it."""
 
-    standalone  the program may run without PyTorch"""
-
-    def __init__(self, standalone: bool) -> None:
-        self.standalone = standalone
+    def __init__(self) -> None:
         self.graphs: list[dict[str, Any]] = []
         self.constants: dict[str, torch.Tensor] = {}
 
