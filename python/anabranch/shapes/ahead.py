@@ -20,7 +20,7 @@ import torch
 
 from .. import dynamo_lock
 from .tier_costs import Rest
-from .tiers import PAUSE, worker
+from .tiers import worker
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,9 @@ class Modes:
             yield
 
 
+# How often the thread looks whether the process rests, in seconds. A server that never
+# rests pays for each look, which takes the interpreter's lock.
+PAUSE = 0.25
 # A call that waits for a job gives up after so many seconds.
 MOST_SECONDS = 60.0
 

@@ -14,7 +14,7 @@ import torch
 
 import anabranch
 from anabranch.packages import package
-from anabranch.shapes import tier_costs, tiers
+from anabranch.shapes import ahead, tier_costs, tiers
 
 pytestmark = pytest.mark.tier_costs
 
@@ -186,11 +186,11 @@ def rest(clock):
 
 
 def spend(clock, seconds, cores, rest):
-    """`seconds` in which the process uses `cores`, and a thread looks at it ten times
-    a second."""
+    """`seconds` in which the process uses `cores`, and a thread looks at it as often as
+    the product's."""
     end = clock.now + seconds
     while clock.now < end:
-        step = min(end - clock.now, 0.1)
+        step = min(end - clock.now, ahead.PAUSE)
         clock.now += step
         clock.used += step * cores
         rest.note()
