@@ -10,6 +10,7 @@ from typing import Annotated
 
 import torch
 from torch import Tensor
+from torch._guards import detect_fake_mode
 from torch._higher_order_ops.while_loop import while_loop_op
 
 from ..checks import FLOATS, check, check_dtype, check_shape, reads_values
@@ -40,6 +41,11 @@ def _kept(overlap: Tensor, threshold: float | Tensor, able: Tensor) -> Tensor:
     least one more of them right, and a step that changes nothing is the last."""
     hides = (overlap > threshold).tril(-1)
     if not reads_values(able):
+        mode = detect_fake_mode([able])
+        if mode is not None and mode.shape_env is None:
+            raise NotImplementedError(
+                "PyTorch's loops need a trace that has symbols for sizes"
+            )
         going = torch.ones((), dtype=torch.bool, device=able.device)
         return while_loop_op(
             _is_going, _step, (able.clone(), going), (hides, able.clone())
