@@ -75,7 +75,7 @@ def run(
     if type(steps) is not dict or name not in slots or not vllm.is_plain(layer):
         vllm.whole(query, key, value, output, name)
         return
-    step, implementation, paged = steps[name], layer.impl, _paged(layer)
+    step, paged, places = steps[name], _paged(layer), slots[name]
     count = step.num_actual_tokens
     if count != query.shape[0]:
         query, output = query[:count], output[:count]
@@ -89,13 +89,25 @@ def run(
             paged.values,
             step.block_table,
             step.seq_lens,
-            slots[name][:count],
-            implementation.scale,
-            max(implementation.sliding_window, 0),
+            places[:count],
+            layer.impl.scale,
+            max(layer.impl.sliding_window, 0),
         )
         return
-    scales = layer._k_scale_float, layer._v_scale_float, implementation.kv_cache_dtype
-    vllm.write(key, value, paged.keys, paged.values, slots[name], layer.isa, *scales)
+    scales = layer._k_scale_float, layer._v_scale_float, layer.impl.kv_cache_dtype
+    vllm.write(key, value, paged.keys, paged.values, places, layer.isa, *scales)
+    _attend_by_vllm(vllm, query, output, layer, step, scales)
+
+
+def _attend_by_vllm(
+    vllm: Vllm,
+    query: Tensor,
+    output: Tensor,
+    layer: Any,
+    step: Any,
+    scales: tuple[float, float, str],
+) -> None:
+    implementation, paged = layer.impl, _paged(layer)
     vllm.attend(
         query,
         paged.keys,
