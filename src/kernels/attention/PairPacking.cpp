@@ -57,19 +57,20 @@ Value PairPacking::words(Value tensor, Value row, int64_t column) {
                  halves(tensor, row, column + attention.blocking.lanes), order);
 }
 
-/// A vector of columns of a block's value, or zeros if the block has fewer.
-Value PairPacking::valueRow(const AttentionContext::KeyBlock &keys,
-                            Value number, int64_t column, bool whole) {
+/// A vector of columns of a key's value.
+Value PairPacking::valueRow(Value key, int64_t column) {
   Value tensor = attention.op.getValue();
-  Value key = lanes.addIndex(keys.first, number);
-  if (!whole)
-    key =
-        lanes.minIndex(key, lanes.subIndex(attention.keyCount, lanes.index(1)));
   attention.placeRows(tensor, key);
-  Value row = attention.blocking.hasParts() ? floats(tensor, key, column)
-                                            : halves(tensor, key, column);
-  if (whole)
-    return row;
+  return attention.blocking.hasParts() ? floats(tensor, key, column)
+                                       : halves(tensor, key, column);
+}
+
+/// A vector of columns of a block's value, or zeros if the block has fewer.
+Value PairPacking::countedRow(const AttentionContext::KeyBlock &keys,
+                              Value number, int64_t column) {
+  Value last = lanes.subIndex(attention.keyCount, lanes.index(1));
+  Value key = lanes.minIndex(lanes.addIndex(keys.first, number), last);
+  Value row = valueRow(key, column);
   Value zero =
       lanes.constant(cast<TypedAttr>(lanes.builder.getZeroAttr(row.getType())));
   Value exists =
@@ -78,19 +79,24 @@ Value PairPacking::valueRow(const AttentionContext::KeyBlock &keys,
 }
 
 Value PairPacking::valuePairs(const AttentionContext::KeyBlock &keys,
-                              Value word, int64_t column, bool whole) {
+                              Value word, int64_t column, Pair pair) {
   int64_t width = attention.blocking.lanes;
   SmallVector<int64_t> order;
   for (int64_t i = 0; i < width; ++i)
     order.append({i, i + width});
-  SmallVector<Value> rows;
-  for (int64_t i = 0; i < perWord; ++i)
-    rows.push_back(
-        valueRow(keys,
-                 lanes.addIndex(lanes.mulIndex(word, lanes.index(perWord)),
-                                lanes.index(i)),
-                 column, whole));
-  return toWords(lanes, memory.vectorType(), rows[0], rows[1], order);
+  Value first = lanes.mulIndex(word, lanes.index(perWord));
+  Value second = lanes.addIndex(first, lanes.index(1));
+  auto row = [&](Value number) {
+    return pair == Pair::Counted
+               ? countedRow(keys, number, column)
+               : valueRow(lanes.addIndex(keys.first, number), column);
+  };
+  Value low = row(first);
+  Value high = pair != Pair::First
+                   ? row(second)
+                   : lanes.constant(cast<TypedAttr>(
+                         lanes.builder.getZeroAttr(low.getType())));
+  return toWords(lanes, memory.vectorType(), low, high, order);
 }
 
 void PairPacking::storeParts(Value low, Value high, Value to, Value at,
@@ -188,9 +194,7 @@ void PairPacking::storeValueWords(const AttentionContext::KeyBlock &keys,
   Value width = lanes.index(blocking.lanes);
   Value number = lanes.subIndex(lanes.mulIndex(word, lanes.index(perWord)),
                                 lanes.remIndex(word, width));
-  auto row = [&](Value of) {
-    return valueRow(keys, of, column, /*whole=*/false);
-  };
+  auto row = [&](Value of) { return countedRow(keys, of, column); };
   storeParts(row(number), row(lanes.addIndex(number, width)), to, at,
              blocking.valueWords());
 }

@@ -24,6 +24,8 @@ namespace kernels {
 class PairPacking {
 public:
   static constexpr int64_t perWord = AttentionBlocking::perWord;
+  /// Which keys of a word the block has. `Counted` asks the block's count.
+  enum class Pair { Both, First, Counted };
 
   explicit PairPacking(AttentionContext &attention)
       : attention(attention), lanes(attention.lanes), memory(attention.memory) {
@@ -44,9 +46,10 @@ public:
   /// value.
   mlir::Value words(mlir::Value tensor, mlir::Value row, int64_t column);
   /// A vector of pairs of bf16, from a column on, of two keys' values. Keys
-  /// after the block have zeros. `whole` says that there are none.
+  /// after the block have zeros.
   mlir::Value valuePairs(const AttentionContext::KeyBlock &keys,
-                         mlir::Value word, int64_t column, bool whole = false);
+                         mlir::Value word, int64_t column,
+                         Pair pair = Pair::Counted);
 
 private:
   AttentionContext &attention;
@@ -57,8 +60,9 @@ private:
   int64_t valueColumns() const { return attention.blocking.valueColumns(); }
   mlir::Value halves(mlir::Value tensor, mlir::Value row, int64_t column);
   mlir::Value floats(mlir::Value tensor, mlir::Value row, int64_t column);
-  mlir::Value valueRow(const AttentionContext::KeyBlock &keys,
-                       mlir::Value number, int64_t column, bool whole);
+  mlir::Value valueRow(mlir::Value key, int64_t column);
+  mlir::Value countedRow(const AttentionContext::KeyBlock &keys,
+                         mlir::Value number, int64_t column);
   void storeQueryWords(mlir::Value row, int64_t column, mlir::Value at);
   void storeKeyWords(mlir::ArrayRef<mlir::Value> rows, int64_t column,
                      mlir::Value at);

@@ -43,9 +43,10 @@ Value StreamedAttention::keyWords(Value number, int64_t at) {
 
 /// A vector of columns of the values that belong to a word's keys.
 Value StreamedAttention::valueWords(const AttentionContext::KeyBlock &keys,
-                                    Value word, int64_t at, bool whole) {
+                                    Value word, int64_t at,
+                                    PairPacking::Pair pair) {
   if (attention.blocking.usesDots)
-    return packing.valuePairs(keys, word, at, whole);
+    return packing.valuePairs(keys, word, at, pair);
   Value value = attention.op.getValue();
   int64_t width = attention.blocking.lanes;
   Value key = lanes.addIndex(keys.first, word), column = lanes.index(at);
@@ -204,15 +205,33 @@ void StreamedAttention::mixPart(const Part &part,
                       for (int64_t i = 0; i < wordsAtOnce; ++i)
                         after = mixWord(part, keys,
                                         lanes.addIndex(word, lanes.index(i)),
-                                        /*whole=*/true, after);
+                                        PairPacking::Pair::Both, after);
                       return after;
                     });
-  Value end = lanes.ceilDivIndex(keys.count, lanes.index(perWord()));
-  sums = lanes.loop(several, end, 1, sums, [&](Value word, ValueRange before) {
-    return mixWord(part, keys, word, /*whole=*/false, before);
-  });
+  sums =
+      lanes.loop(several, words, 1, sums, [&](Value word, ValueRange before) {
+        return mixWord(part, keys, word, PairPacking::Pair::Both, before);
+      });
+  if (perWord() > 1)
+    sums = mixLastKey(part, keys, words, sums);
   for (auto [place, sum] : llvm::zip(places, sums))
     memory.store(sum, output, place);
+}
+
+/// Adds the value of a key that is alone in the block's last word.
+SmallVector<Value>
+StreamedAttention::mixLastKey(const Part &part,
+                              const AttentionContext::KeyBlock &keys,
+                              Value word, ValueRange before) {
+  Value isAlone = lanes.make<arith::CmpIOp>(
+      arith::CmpIPredicate::ne,
+      lanes.remIndex(keys.count, lanes.index(perWord())), lanes.index(0));
+  return lanes.ifElse(
+      isAlone, TypeRange(before),
+      [&] {
+        return mixWord(part, keys, word, PairPacking::Pair::First, before);
+      },
+      [&] { return SmallVector<Value>(before); });
 }
 
 /// How many vectors of values registers hold beside the part's sums and one
@@ -242,7 +261,7 @@ Value StreamedAttention::weightsOf(Value row, Value word) {
 SmallVector<Value>
 StreamedAttention::mixWord(const Part &part,
                            const AttentionContext::KeyBlock &keys, Value word,
-                           bool whole, ValueRange before) {
+                           PairPacking::Pair pair, ValueRange before) {
   int64_t width = attention.blocking.lanes;
   int64_t columns = (part.endColumn - part.firstColumn) / width;
   int64_t most = valuesAtOnce(part);
@@ -253,7 +272,7 @@ StreamedAttention::mixWord(const Part &part,
     keepOrder(lanes);
     for (int64_t at = first; at < end; ++at)
       values.push_back(
-          valueWords(keys, word, part.firstColumn + at * width, whole));
+          valueWords(keys, word, part.firstColumn + at * width, pair));
     for (int64_t i = 0; i < part.rows; ++i) {
       Value row = lanes.addIndex(part.firstRow, lanes.index(i));
       if (!weights[i])

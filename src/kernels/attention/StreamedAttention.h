@@ -47,7 +47,7 @@ private:
   }
   mlir::Value keyWords(mlir::Value key, int64_t at);
   mlir::Value valueWords(const AttentionContext::KeyBlock &keys,
-                         mlir::Value word, int64_t at, bool whole);
+                         mlir::Value word, int64_t at, PairPacking::Pair pair);
   int64_t keysOfSums() const;
   mlir::Value queryWords(int64_t row, int64_t part);
   void scoreKeys(mlir::Value group, llvm::ArrayRef<mlir::Value> keys);
@@ -56,10 +56,12 @@ private:
   int64_t valuesAtOnce(const Part &part) const;
   mlir::Value weightsOf(mlir::Value row, mlir::Value word);
   void mixPart(const Part &part, const AttentionContext::KeyBlock &keys);
-  mlir::SmallVector<mlir::Value> mixWord(const Part &part,
-                                         const AttentionContext::KeyBlock &keys,
-                                         mlir::Value word, bool whole,
-                                         mlir::ValueRange before);
+  mlir::SmallVector<mlir::Value>
+  mixLastKey(const Part &part, const AttentionContext::KeyBlock &keys,
+             mlir::Value word, mlir::ValueRange before);
+  mlir::SmallVector<mlir::Value>
+  mixWord(const Part &part, const AttentionContext::KeyBlock &keys,
+          mlir::Value word, PairPacking::Pair pair, mlir::ValueRange before);
 };
 
 } // namespace kernels
