@@ -12,6 +12,7 @@
 
 #include "kernels/quantized/QuantizedMatrixKernel.h"
 
+#include "kernels/emit/Memory.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -58,10 +59,15 @@ SmallVector<Value> QuantizedMatrixKernel::addChunk(LaneBuilder &lanes,
     fetch(lanes, lanes.addIndex(line, lanes.index(i * panelBytes)));
   Value depth =
       lanes.mulIndex(step, lanes.index(context.weight.layout.stepDepths()));
-  // The matrices of one vector at a time are in registers, beside the sums.
+  // So many words are in registers at a time, beside the sums. LLVM would load
+  // those of all vectors first.
+  constexpr int64_t wordsAtOnce = 4;
+  int64_t vectorsAtOnce = std::max<int64_t>(wordsAtOnce / stepsAtOnce(), 1);
   SmallVector<Value> next(matrices);
   SmallVector<DigitWords> digits;
   for (int64_t j = 0; j < blocking.vectors; ++j) {
+    if (j % vectorsAtOnce == 0)
+      keepOrder(lanes);
     Columns columns = columnsOf(lanes, line, j);
     for (int64_t pair = 0; pair < pairs(); ++pair) {
       if (j == 0)

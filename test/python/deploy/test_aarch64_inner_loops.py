@@ -51,6 +51,19 @@ class Nibbles(nn.Module):
         return torch._weight_int4pack_mm_for_cpu(x, self.weight, 128, self.scales)
 
 
+class ByteWeights(nn.Module):
+    """A product of one row with weights of eight bits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        shape = (COLUMNS, INNER)
+        self.weight = nn.Buffer(torch.randint(-127, 127, shape, dtype=torch.int8))
+        self.scales = nn.Buffer(torch.rand(COLUMNS).bfloat16())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch._weight_int8pack_mm(x, self.weight, self.scales)
+
+
 def linear(dtype: torch.dtype) -> nn.Module:
     return nn.Linear(INNER, COLUMNS).to(dtype)
 
@@ -75,9 +88,11 @@ class Calls(nn.Module):
         return self.function(*values)
 
 
-def attention(queries: int) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
-    query = torch.randn(1, 12, queries, 64)
-    keys_and_values = torch.randn(2, 1, 12, 512, 64)
+def attention(
+    queries: int, dtype: torch.dtype = torch.float32
+) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    query = torch.randn(1, 12, queries, 64, dtype=dtype)
+    keys_and_values = torch.randn(2, 1, 12, 512, 64, dtype=dtype)
     return Calls(F.scaled_dot_product_attention), (query, *keys_and_values)
 
 
@@ -106,6 +121,8 @@ PLANS: dict[str, Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]] = {
     "decode": lambda: attention(1),
     "two queries": lambda: attention(2),
     "five queries": lambda: attention(5),
+    "five queries in bf16": lambda: attention(5, torch.bfloat16),
+    "eight queries in bf16": lambda: attention(8, torch.bfloat16),
     "winograd of many tiles": lambda: winograd(64, 56, 1),
     "winograd of few tiles": lambda: winograd(64, 7, 2),
     "depthwise": lambda: depthwise(3, torch.float32),
@@ -150,14 +167,18 @@ def test_share_of_the_peak(dtype: str, target: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ASKED)
-def test_nibbles(target: str, tmp_path: Path) -> None:
-    """Each vector of weights takes five instructions and more, of which a core begins four in
-    a cycle. The digits of the row are loaded besides. Memory gives a core of a full chip
-    less: 300 GB/s for 64 cores of 2.6 GHz are 1.8 bytes a cycle."""
+@pytest.mark.parametrize("weights, least", [(Nibbles, 13), (ByteWeights, 32)])
+def test_weights_of_few_bits(
+    weights: Callable[[], nn.Module], least: float, target: str, tmp_path: Path
+) -> None:
+    """Bytes a cycle that the loops of a row read. L2 gives 32. Each vector of nibbles takes
+    five instructions and more, of which a core begins four in a cycle. The digits of the
+    row are loaded besides. Memory gives a core of a full chip less: 300 GB/s for 64 cores
+    of 2.6 GHz are 1.8 bytes a cycle."""
     given = torch.randn(1, INNER, dtype=torch.bfloat16)
-    found = figures(Nibbles(), given, target, tmp_path)
+    found = figures(weights(), given, target, tmp_path)
     products = [one for one in found if one.dtype]
-    assert max(one.loaded / one.cycles for one in products) >= 13
+    assert min(one.loaded / one.cycles for one in products) >= least
     assert sum(one.spills for one in products) == 0
 
 
