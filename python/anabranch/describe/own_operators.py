@@ -1,5 +1,5 @@
 """Names the calls that the runtime runs itself: those that select by a mask, repeat,
-count, sort, and find what differs.
+count, sort, find what differs, and solve triangular systems.
 
 The runtime has these operators in `src/runtime/operators`, so a package needs no PyTorch
 for them. A call that a kernel can compute becomes one all the same; a call that differs
@@ -90,6 +90,10 @@ def _has_bins(named: dict[str, Any]) -> bool:
     return named["self"].dtype in _WEIGHTS
 
 
+def _solves(named: dict[str, Any]) -> bool:
+    return named["self"].dtype in _WEIGHTS
+
+
 _TAKES: dict[OpOverload, Callable[[dict[str, Any]], bool]] = {
     aten.nonzero.default: lambda named: _is_dense(named["self"]),
     aten.nonzero_static.default: lambda named: _is_dense(named["self"]),
@@ -105,6 +109,7 @@ _TAKES: dict[OpOverload, Callable[[dict[str, Any]], bool]] = {
     aten.histc.default: _has_bins,
     aten.histogram.bin_ct: _has_bins,
     aten.histogram.bins_tensor: _has_bins,
+    aten.linalg_solve_triangular.default: _solves,
     # PyTorch does not say in which order equal elements come. Here it is theirs in the
     # row, as kernels leave them.
     aten.sort.default: _have_order,

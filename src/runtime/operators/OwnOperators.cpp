@@ -7,6 +7,7 @@
 #include "runtime/operators/HistogramOperators.h"
 #include "runtime/operators/MaskOperators.h"
 #include "runtime/operators/OwnCall.h"
+#include "runtime/operators/SolveOperators.h"
 #include "runtime/operators/SortOperators.h"
 #include "runtime/operators/UniqueOperators.h"
 
@@ -35,6 +36,7 @@ constexpr Row rows[] = {
     {"runtime::bincount", runBincount},
     {"runtime::histc", runHistc},
     {"runtime::histogram", runHistogram},
+    {"runtime::linalg_solve_triangular", runSolveTriangular},
     {"runtime::sort", runSort},
     {"runtime::topk", runTopK},
 };
