@@ -32,7 +32,8 @@ Which models of cann-recipes-infer run unchanged on a host?
 random weights and caches that are full of NaN, and makes {tokens} tokens for two prompts.
 
 - *bf16*, *int8*: what weights and activations are; *drafts*: with the model's own head for drafted tokens.
-  hy3, qwen3.5 and qwen3_moe have no int8: their pages have MX formats or fp8.
+  hy3, qwen3.5 and qwen3_moe have no int8: their pages have MX formats or fp8. kimi_k2_thinking has no drafts:
+  its settings ask for none, and its own head for them ends with an error of the recipe.
 - *passes*: eager, it ends; compiled, its texts are those of eager code too.
 - *other texts*: it ends, and its texts are others; *ends*: eager code has not run.
 - *no mode*: the recipe refuses the mode itself. A number is an error below. A dash has not run.
