@@ -17,6 +17,8 @@ namespace anabranch::selection {
 
 constexpr uint64_t nanKey = ~uint64_t(0);
 
+enum class Order { LeastFirst, LargestFirst };
+
 /// Whether numbers of this dtype have keys.
 bool hasKeys(DType dtype);
 

@@ -249,6 +249,59 @@ TEST(Sort, OrdersLinesOfEachSizeAndKeepsEqualOnes) {
         }
 }
 
+/// A line, or its first part, is in the order of a stable sort.
+template <typename T>
+void expectSorted(DType dtype, std::vector<T> numbers, Order order) {
+  int64_t count = numbers.size();
+  std::vector<int64_t> expected(count);
+  std::iota(expected.begin(), expected.end(), 0);
+  std::stable_sort(expected.begin(), expected.end(), [&](int64_t a, int64_t b) {
+    return order == Order::LeastFirst ? numbers[a] < numbers[b]
+                                      : numbers[b] < numbers[a];
+  });
+  for (int64_t kept : {count, count / 2, count / 50}) {
+    std::vector<int64_t> places(kept);
+    std::vector<T> sorted(kept);
+    sortLines(numbers.data(), dtype, {1, count, 1}, order, kept, sorted.data(),
+              places.data());
+    expected.resize(kept);
+    ASSERT_EQ(places, expected);
+    for (int64_t i = 0; i < kept; ++i)
+      ASSERT_EQ(sorted[i], numbers[expected[i]]);
+  }
+}
+
+TEST(Sort, OrdersRangesOfEachWidth) {
+  std::mt19937_64 random(5);
+  // The places take fifteen bits: ranges of 49 bits are the widest that share
+  // a word with them.
+  for (int bits : {0, 1, 7, 16, 33, 48, 49, 50, 63, 64}) {
+    std::vector<int64_t> numbers(20000);
+    for (int64_t &number : numbers)
+      number = bits ? int64_t(random() >> (64 - bits)) - (bits < 60) * 77 : 5;
+    for (Order order : {Order::LeastFirst, Order::LargestFirst})
+      expectSorted(DType::I64, numbers, order);
+    expectSorted(DType::I32,
+                 std::vector<int32_t>(numbers.begin(), numbers.end()),
+                 Order::LargestFirst);
+    expectSorted(DType::F64,
+                 std::vector<double>(numbers.begin(), numbers.end()),
+                 Order::LargestFirst);
+  }
+}
+
+TEST(Sort, KeepsNanOfEachLineLast) {
+  for (double other : {double(NAN), -1e300, 0.0}) {
+    const double numbers[] = {NAN, other, 1, NAN};
+    int64_t places[4];
+    sortLines(numbers, DType::F64, {1, 4, 1}, Order::LeastFirst, 4, nullptr,
+              places);
+    std::vector<int64_t> found(places, places + 4);
+    EXPECT_EQ(found, std::isnan(other) ? (std::vector<int64_t>{2, 0, 1, 3})
+                                       : (std::vector<int64_t>{1, 2, 0, 3}));
+  }
+}
+
 TEST(Sort, OrdersIntegersBytesAndHalves) {
   const int64_t wide[] = {3, INT64_MIN, INT64_MAX, -1};
   int64_t sorted[4], places[4];

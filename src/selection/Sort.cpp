@@ -3,83 +3,116 @@
 
 #include "selection/Sort.h"
 
-#include "selection/Keys.h"
-#include "selection/SpreadSort.h"
-
-#include <tuple>
+#include "selection/Entries.h"
 
 namespace anabranch::selection {
 
 namespace {
 
-bool isBefore(const Placed &a, const Placed &b) {
-  return std::tie(a.key, a.place) < std::tie(b.key, b.place);
-}
+/// Finds the first elements of a line in the order of its entries.
+template <typename Entries> class Firsts {
+public:
+  using Entry = typename Entries::Entry;
+
+  /// Their entries, in order.
+  const std::vector<Entry> &find(const Entries &entries, const void *numbers,
+                                 DType dtype, int64_t count, int64_t kept) {
+    found.clear();
+    if (kept <= count / 8)
+      keepBest(entries, numbers, dtype, count, kept);
+    else
+      orderAll(entries, numbers, dtype, count, kept);
+    return found;
+  }
+
+private:
+  std::vector<Entry> found, spare;
+
+  template <typename Use>
+  static void forEach(const Entries &entries, const void *numbers, DType dtype,
+                      int64_t count, Use use) {
+    constexpr int64_t block = 256;
+    const char *bytes = static_cast<const char *>(numbers);
+    uint64_t keys[block];
+    for (int64_t begin = 0; begin < count; begin += block) {
+      int64_t size = std::min(block, count - begin);
+      writeKeys(bytes + begin * itemSize(dtype), dtype, size, keys, 1);
+      for (int64_t i = 0; i < size; ++i)
+        use(entries.make(keys[i], begin + i));
+    }
+  }
+
+  void orderAll(const Entries &entries, const void *numbers, DType dtype,
+                int64_t count, int64_t kept) {
+    found.reserve(count);
+    forEach(entries, numbers, dtype, count,
+            [&](const Entry &entry) { found.push_back(entry); });
+    if (kept == count) {
+      spare.resize(count);
+      return entries.sort(found, spare);
+    }
+    std::nth_element(found.begin(), found.begin() + kept, found.end());
+    found.resize(kept);
+    std::sort(found.begin(), found.end());
+  }
+
+  /// Keeps what comes before the last of the best up to now, and cuts the list
+  /// when it has grown to twice their number.
+  void keepBest(const Entries &entries, const void *numbers, DType dtype,
+                int64_t count, int64_t kept) {
+    size_t most = 2 * kept + 64;
+    Entry limit = Entries::last();
+    auto cut = [&] {
+      std::nth_element(found.begin(), found.begin() + kept - 1, found.end());
+      found.resize(kept);
+      limit = found.back();
+    };
+    forEach(entries, numbers, dtype, count, [&](const Entry &entry) {
+      if (limit < entry)
+        return;
+      found.push_back(entry);
+      if (found.size() == most)
+        cut();
+    });
+    cut();
+    std::sort(found.begin(), found.end());
+  }
+};
 
 /// Sorts one line after another. `Bits` has the size of an element.
 template <typename Bits> class LineSorter {
 public:
   LineSorter(DType dtype, RowShape shape, Order order, int64_t kept)
-      : dtype(dtype), shape(shape),
-        turned(order == Order::LargestFirst ? ~uint64_t(0) : 0), kept(kept),
-        isFew(kept <= shape.rows / 8), line(shape.rows),
-        entries(isFew ? kept : shape.rows),
-        spare(kept == shape.rows ? kept : 0) {}
+      : dtype(dtype), shape(shape), order(order), kept(kept), line(shape.rows) {
+  }
 
   void sort(const Bits *numbers, Bits *sorted, int64_t *places) {
     for (int64_t row = 0; row < shape.rows; ++row)
       line[row] = numbers[row * shape.inner];
-    writePlaced(line.data(), dtype, entries.size(), entries.data());
-    for (Placed &entry : entries)
-      entry.key ^= turned;
-    putInOrder();
-    for (int64_t i = 0; sorted && i < kept; ++i)
-      sorted[i * shape.inner] = line[entries[i].place];
-    for (int64_t i = 0; places && i < kept; ++i)
-      places[i * shape.inner] = entries[i].place;
+    if (auto words = PackedEntries::of(line.data(), dtype, shape.rows, order))
+      write(*words, packed, sorted, places);
+    else
+      write(PlacedEntries(order), placed, sorted, places);
   }
 
 private:
   DType dtype;
   RowShape shape;
-  /// The order of turned keys is the other way round, and equal ones stay so.
-  uint64_t turned;
+  Order order;
   int64_t kept;
-  /// The entries are those of the best elements up to now, not of the line.
-  bool isFew;
   std::vector<Bits> line;
-  std::vector<Placed> entries, spare;
+  Firsts<PackedEntries> packed;
+  Firsts<PlacedEntries> placed;
 
-  void putInOrder() {
-    if (isFew)
-      return keepBest();
-    if (kept == shape.rows)
-      return spreadSort(entries.data(), spare.data(), shape.rows);
-    auto end = entries.begin() + kept;
-    std::nth_element(entries.begin(), end, entries.end(), isBefore);
-    std::sort(entries.begin(), end, isBefore);
-  }
-
-  /// The entries are a heap with the last of them on top. An element that is
-  /// equal to it comes later, so it stays out.
-  void keepBest() {
-    std::make_heap(entries.begin(), entries.end(), isBefore);
-    constexpr int64_t block = 256;
-    uint64_t keys[block];
-    for (int64_t begin = kept; begin < shape.rows; begin += block) {
-      int64_t count = std::min(block, shape.rows - begin);
-      writeKeys(&line[begin], dtype, count, keys, 1);
-      for (int64_t i = 0; i < count; ++i)
-        if ((keys[i] ^ turned) < entries.front().key)
-          replaceLast({keys[i] ^ turned, begin + i});
-    }
-    std::sort_heap(entries.begin(), entries.end(), isBefore);
-  }
-
-  void replaceLast(Placed entry) {
-    std::pop_heap(entries.begin(), entries.end(), isBefore);
-    entries.back() = entry;
-    std::push_heap(entries.begin(), entries.end(), isBefore);
+  template <typename Entries>
+  void write(const Entries &entries, Firsts<Entries> &firsts, Bits *sorted,
+             int64_t *places) {
+    const auto &found =
+        firsts.find(entries, line.data(), dtype, shape.rows, kept);
+    for (int64_t i = 0; sorted && i < kept; ++i)
+      sorted[i * shape.inner] = line[entries.placeOf(found[i])];
+    for (int64_t i = 0; places && i < kept; ++i)
+      places[i * shape.inner] = entries.placeOf(found[i]);
   }
 };
 

@@ -5,13 +5,12 @@
 #define ANABRANCH_SELECTION_SORT_H
 
 #include "anabranch/Tensor.h"
+#include "selection/Keys.h"
 #include "selection/RowShape.h"
 
 #include <cstdint>
 
 namespace anabranch::selection {
-
-enum class Order { LeastFirst, LargestFirst };
 
 /// Puts the elements of each line [i, :, j] in order, and writes the first
 /// `kept` of them, [outer, kept, inner], and the rows where they stood; either
