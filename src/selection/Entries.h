@@ -1,8 +1,7 @@
 //===- Entries.h - the elements of a line, to be put in order ---*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// An entry is the key of an element and its place, and comes before those that
-// are larger. So equal elements keep their order. Where both fit into a word,
+// An entry is the key of an element and its place. Where both fit into a word,
 // an entry is one:
 //
 //   bits     63 ... placeBits   placeBits - 1 ... 0
@@ -16,14 +15,9 @@
 #include "selection/SpreadSort.h"
 
 #include <optional>
-#include <tuple>
 #include <vector>
 
 namespace anabranch::selection {
-
-inline bool operator<(const Placed &a, const Placed &b) {
-  return std::tie(a.key, a.place) < std::tie(b.key, b.place);
-}
 
 /// Entries of any key.
 class PlacedEntries {
@@ -33,11 +27,11 @@ public:
   explicit PlacedEntries(Order order)
       : turned(order == Order::LargestFirst ? ~uint64_t(0) : 0) {}
 
-  static Entry last() { return {~uint64_t(0), INT64_MAX}; }
   Entry make(uint64_t key, int64_t place) const {
     return {key ^ turned, place};
   }
   int64_t placeOf(const Entry &entry) const { return entry.place; }
+  bool isBefore(const Entry &a, const Entry &b) const { return a.key < b.key; }
 
   /// Sorts the entries of a whole line, which come in the order of their
   /// places.
@@ -59,13 +53,15 @@ public:
   static std::optional<PackedEntries> of(const void *numbers, DType dtype,
                                          int64_t count, Order order);
 
-  static Entry last() { return ~uint64_t(0); }
   Entry make(uint64_t key, int64_t place) const {
     uint64_t rank = std::min(key - least, top);
     return (isTurned ? top - rank : rank) << placeBits | place;
   }
   int64_t placeOf(Entry entry) const {
     return entry & ((uint64_t(1) << placeBits) - 1);
+  }
+  bool isBefore(Entry a, Entry b) const {
+    return a < (b >> placeBits << placeBits);
   }
 
   /// Sorts the entries of a whole line, which come in the order of their

@@ -231,8 +231,8 @@ TEST(Sort, OrdersLinesOfEachSizeAndKeepsEqualOnes) {
             number = random() % 3 ? special[random() % 7] : float(random());
           std::vector<float> sorted(2 * kept * inner);
           std::vector<int64_t> places(sorted.size());
-          sortLines(numbers.data(), DType::F32, {2, rows, inner}, order, kept,
-                    sorted.data(), places.data());
+          sortLines(numbers.data(), DType::F32, {2, rows, inner}, order,
+                    Ties::InOrder, kept, sorted.data(), places.data());
           for (int64_t at = 0; at < 2 * inner; ++at) {
             int64_t from = at / inner * rows * inner + at % inner;
             int64_t to = at / inner * kept * inner + at % inner;
@@ -262,8 +262,8 @@ void expectSorted(DType dtype, std::vector<T> numbers, Order order) {
   for (int64_t kept : {count, count / 2, count / 50}) {
     std::vector<int64_t> places(kept);
     std::vector<T> sorted(kept);
-    sortLines(numbers.data(), dtype, {1, count, 1}, order, kept, sorted.data(),
-              places.data());
+    sortLines(numbers.data(), dtype, {1, count, 1}, order, Ties::InOrder, kept,
+              sorted.data(), places.data());
     expected.resize(kept);
     ASSERT_EQ(places, expected);
     for (int64_t i = 0; i < kept; ++i)
@@ -294,8 +294,8 @@ TEST(Sort, KeepsNanOfEachLineLast) {
   for (double other : {double(NAN), -1e300, 0.0}) {
     const double numbers[] = {NAN, other, 1, NAN};
     int64_t places[4];
-    sortLines(numbers, DType::F64, {1, 4, 1}, Order::LeastFirst, 4, nullptr,
-              places);
+    sortLines(numbers, DType::F64, {1, 4, 1}, Order::LeastFirst, Ties::InOrder,
+              4, nullptr, places);
     std::vector<int64_t> found(places, places + 4);
     EXPECT_EQ(found, std::isnan(other) ? (std::vector<int64_t>{2, 0, 1, 3})
                                        : (std::vector<int64_t>{1, 2, 0, 3}));
@@ -305,17 +305,18 @@ TEST(Sort, KeepsNanOfEachLineLast) {
 TEST(Sort, OrdersIntegersBytesAndHalves) {
   const int64_t wide[] = {3, INT64_MIN, INT64_MAX, -1};
   int64_t sorted[4], places[4];
-  sortLines(wide, DType::I64, {1, 4, 1}, Order::LeastFirst, 4, sorted, places);
+  sortLines(wide, DType::I64, {1, 4, 1}, Order::LeastFirst, Ties::InOrder, 4,
+            sorted, places);
   EXPECT_EQ(std::vector<int64_t>(sorted, sorted + 4),
             (std::vector<int64_t>{INT64_MIN, -1, 3, INT64_MAX}));
   const uint8_t bytes[] = {7, 200, 7, 0};
-  sortLines(bytes, DType::U8, {1, 4, 1}, Order::LargestFirst, 4, nullptr,
-            places);
+  sortLines(bytes, DType::U8, {1, 4, 1}, Order::LargestFirst, Ties::InOrder, 4,
+            nullptr, places);
   EXPECT_EQ(std::vector<int64_t>(places, places + 4),
             (std::vector<int64_t>{1, 0, 2, 3}));
   const uint16_t halves[] = {0x3c00, 0xbc00, 0x7e00}; // 1, -1, NaN
-  sortLines(halves, DType::F16, {1, 3, 1}, Order::LargestFirst, 2, nullptr,
-            places);
+  sortLines(halves, DType::F16, {1, 3, 1}, Order::LargestFirst, Ties::InOrder,
+            2, nullptr, places);
   EXPECT_EQ(std::vector<int64_t>(places, places + 2),
             (std::vector<int64_t>{2, 0}));
 }

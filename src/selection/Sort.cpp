@@ -1,5 +1,9 @@
 //===- Sort.cpp - lines of a tensor in order ------------------------------===//
 // SPDX-License-Identifier: Apache-2.0
+//
+// PyTorch's CPU kernels call std::sort, std::partial_sort and std::nth_element
+// with comparisons of the numbers alone. Where equal elements come then depends
+// on nothing else, so the same calls leave them in the same places.
 
 #include "selection/Sort.h"
 
@@ -9,117 +13,124 @@ namespace anabranch::selection {
 
 namespace {
 
-/// Finds the first elements of a line in the order of its entries.
-template <typename Entries> class Firsts {
+/// Memory for the entries of one line after another.
+template <typename Entry> struct Lists {
+  std::vector<Entry> list, spare;
+};
+
+/// The entries of a line in order.
+template <typename Entries> class OrderedLine {
 public:
   using Entry = typename Entries::Entry;
 
-  /// Their entries, in order.
-  const std::vector<Entry> &find(const Entries &entries, const void *numbers,
-                                 DType dtype, int64_t count, int64_t kept) {
-    found.clear();
-    if (kept <= count / 8)
-      keepBest(entries, numbers, dtype, count, kept);
-    else
-      orderAll(entries, numbers, dtype, count, kept);
-    return found;
+  OrderedLine(const Entries &entries, const void *numbers, DType dtype,
+              int64_t count, Lists<Entry> &lists)
+      : entries(entries), numbers(numbers), dtype(dtype), list(lists.list),
+        spare(lists.spare) {
+    list.resize(count);
+    fill();
   }
 
-private:
-  std::vector<Entry> found, spare;
+  /// Puts the first `kept` where they belong, and perhaps more.
+  void order(Ties ties, int64_t kept) {
+    if (ties == Ties::OfTopK || ties == Ties::OfLooseTopK)
+      return takeAsPyTorch(ties, kept);
+    spare.resize(list.size());
+    entries.sort(list, spare);
+    if (ties == Ties::OfSort && hasEqual()) {
+      fill();
+      std::sort(list.begin(), list.end(), before());
+    }
+  }
 
-  template <typename Use>
-  static void forEach(const Entries &entries, const void *numbers, DType dtype,
-                      int64_t count, Use use) {
+  int64_t operator[](int64_t i) const { return entries.placeOf(list[i]); }
+
+private:
+  const Entries &entries;
+  const void *numbers;
+  DType dtype;
+  std::vector<Entry> &list, &spare;
+
+  void fill() {
     constexpr int64_t block = 256;
     const char *bytes = static_cast<const char *>(numbers);
     uint64_t keys[block];
+    int64_t count = list.size();
     for (int64_t begin = 0; begin < count; begin += block) {
       int64_t size = std::min(block, count - begin);
       writeKeys(bytes + begin * itemSize(dtype), dtype, size, keys, 1);
       for (int64_t i = 0; i < size; ++i)
-        use(entries.make(keys[i], begin + i));
+        list[begin + i] = entries.make(keys[i], begin + i);
     }
   }
 
-  void orderAll(const Entries &entries, const void *numbers, DType dtype,
-                int64_t count, int64_t kept) {
-    found.reserve(count);
-    forEach(entries, numbers, dtype, count,
-            [&](const Entry &entry) { found.push_back(entry); });
-    if (kept == count) {
-      spare.resize(count);
-      return entries.sort(found, spare);
-    }
-    std::nth_element(found.begin(), found.begin() + kept, found.end());
-    found.resize(kept);
-    std::sort(found.begin(), found.end());
-  }
-
-  /// Keeps what comes before the last of the best up to now, and cuts the list
-  /// when it has grown to twice their number.
-  void keepBest(const Entries &entries, const void *numbers, DType dtype,
-                int64_t count, int64_t kept) {
-    size_t most = 2 * kept + 64;
-    Entry limit = Entries::last();
-    auto cut = [&] {
-      std::nth_element(found.begin(), found.begin() + kept - 1, found.end());
-      found.resize(kept);
-      limit = found.back();
+  auto before() const {
+    return [this](const Entry &a, const Entry &b) {
+      return entries.isBefore(a, b);
     };
-    forEach(entries, numbers, dtype, count, [&](const Entry &entry) {
-      if (limit < entry)
-        return;
-      found.push_back(entry);
-      if (found.size() == most)
-        cut();
-    });
-    cut();
-    std::sort(found.begin(), found.end());
+  }
+
+  bool hasEqual() const {
+    for (size_t i = 1; i < list.size(); ++i)
+      if (!entries.isBefore(list[i - 1], list[i]))
+        return true;
+    return false;
+  }
+
+  /// Calls what ATen/native/TopKImpl.h calls.
+  void takeAsPyTorch(Ties ties, int64_t kept) {
+    auto begin = list.begin(), end = list.end();
+    if (kept * 64 <= static_cast<int64_t>(list.size()))
+      return std::partial_sort(begin, begin + kept, end, before());
+    std::nth_element(begin, begin + kept - 1, end, before());
+    if (ties == Ties::OfTopK)
+      std::sort(begin, begin + kept - 1, before());
   }
 };
 
 /// Sorts one line after another. `Bits` has the size of an element.
 template <typename Bits> class LineSorter {
 public:
-  LineSorter(DType dtype, RowShape shape, Order order, int64_t kept)
-      : dtype(dtype), shape(shape), order(order), kept(kept), line(shape.rows) {
-  }
+  LineSorter(DType dtype, RowShape shape, Order order, Ties ties, int64_t kept)
+      : dtype(dtype), shape(shape), order(order), ties(ties), kept(kept),
+        copy(shape.inner == 1 ? 0 : shape.rows) {}
 
   void sort(const Bits *numbers, Bits *sorted, int64_t *places) {
-    for (int64_t row = 0; row < shape.rows; ++row)
-      line[row] = numbers[row * shape.inner];
-    if (auto words = PackedEntries::of(line.data(), dtype, shape.rows, order))
-      write(*words, packed, sorted, places);
+    for (size_t row = 0; row < copy.size(); ++row)
+      copy[row] = numbers[row * shape.inner];
+    const Bits *line = copy.empty() ? numbers : copy.data();
+    if (auto words = PackedEntries::of(line, dtype, shape.rows, order))
+      write(*words, packed, line, sorted, places);
     else
-      write(PlacedEntries(order), placed, sorted, places);
+      write(PlacedEntries(order), placed, line, sorted, places);
   }
 
 private:
   DType dtype;
   RowShape shape;
   Order order;
+  Ties ties;
   int64_t kept;
-  std::vector<Bits> line;
-  Firsts<PackedEntries> packed;
-  Firsts<PlacedEntries> placed;
+  std::vector<Bits> copy; ///< a line that is not contiguous
+  Lists<PackedEntries::Entry> packed;
+  Lists<PlacedEntries::Entry> placed;
 
   template <typename Entries>
-  void write(const Entries &entries, Firsts<Entries> &firsts, Bits *sorted,
-             int64_t *places) {
-    const auto &found =
-        firsts.find(entries, line.data(), dtype, shape.rows, kept);
+  void write(const Entries &entries, Lists<typename Entries::Entry> &lists,
+             const Bits *line, Bits *sorted, int64_t *places) const {
+    OrderedLine<Entries> found(entries, line, dtype, shape.rows, lists);
+    found.order(ties, kept);
     for (int64_t i = 0; sorted && i < kept; ++i)
-      sorted[i * shape.inner] = line[entries.placeOf(found[i])];
+      sorted[i * shape.inner] = line[found[i]];
     for (int64_t i = 0; places && i < kept; ++i)
-      places[i * shape.inner] = entries.placeOf(found[i]);
+      places[i * shape.inner] = found[i];
   }
 };
 
 template <typename Bits>
 void sortAll(const void *numbers, DType dtype, RowShape shape, Order order,
-             int64_t kept, void *sorted, int64_t *places) {
-  LineSorter<Bits> sorter(dtype, shape, order, kept);
+             Ties ties, int64_t kept, void *sorted, int64_t *places) {
+  LineSorter<Bits> sorter(dtype, shape, order, ties, kept);
   for (int64_t outer = 0; outer < shape.outer; ++outer)
     for (int64_t inner = 0; inner < shape.inner; ++inner) {
       int64_t to = outer * kept * shape.inner + inner;
@@ -133,20 +144,21 @@ void sortAll(const void *numbers, DType dtype, RowShape shape, Order order,
 } // namespace
 
 void sortLines(const void *numbers, DType dtype, RowShape shape, Order order,
-               int64_t kept, void *sorted, int64_t *places) {
+               Ties ties, int64_t kept, void *sorted, int64_t *places) {
   if (kept == 0)
     return;
   switch (itemSize(dtype)) {
   case 1:
-    return sortAll<uint8_t>(numbers, dtype, shape, order, kept, sorted, places);
+    return sortAll<uint8_t>(numbers, dtype, shape, order, ties, kept, sorted,
+                            places);
   case 2:
-    return sortAll<uint16_t>(numbers, dtype, shape, order, kept, sorted,
+    return sortAll<uint16_t>(numbers, dtype, shape, order, ties, kept, sorted,
                              places);
   case 4:
-    return sortAll<uint32_t>(numbers, dtype, shape, order, kept, sorted,
+    return sortAll<uint32_t>(numbers, dtype, shape, order, ties, kept, sorted,
                              places);
   default:
-    return sortAll<uint64_t>(numbers, dtype, shape, order, kept, sorted,
+    return sortAll<uint64_t>(numbers, dtype, shape, order, ties, kept, sorted,
                              places);
   }
 }

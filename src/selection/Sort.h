@@ -12,12 +12,20 @@
 
 namespace anabranch::selection {
 
+/// In which order equal elements come.
+enum class Ties {
+  InOrder,     ///< theirs in the line
+  OfSort,      ///< that of eager PyTorch's sort
+  OfTopK,      ///< that of its topk, which decides too which of them are kept
+  OfLooseTopK, ///< the same with `sorted=False`, and so for all elements
+};
+
 /// Puts the elements of each line [i, :, j] in order, and writes the first
 /// `kept` of them, [outer, kept, inner], and the rows where they stood; either
-/// may be null. Equal elements keep their order, and NaN is the largest. Takes
-/// numbers of a dtype that has keys (Keys.h); `kept` is at most `shape.rows`.
+/// may be null. NaN is the largest. Takes numbers of a dtype that has keys
+/// (Keys.h); `kept` is at most `shape.rows`.
 void sortLines(const void *numbers, DType dtype, RowShape shape, Order order,
-               int64_t kept, void *sorted, int64_t *places);
+               Ties ties, int64_t kept, void *sorted, int64_t *places);
 
 } // namespace anabranch::selection
 

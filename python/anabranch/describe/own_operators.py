@@ -110,8 +110,6 @@ _TAKES: dict[OpOverload, Callable[[dict[str, Any]], bool]] = {
     aten.histogram.bin_ct: _has_bins,
     aten.histogram.bins_tensor: _has_bins,
     aten.linalg_solve_triangular.default: _solves,
-    # PyTorch does not say in which order equal elements come. Here it is theirs in the
-    # row, as kernels leave them.
     aten.sort.default: _have_order,
     aten.sort.stable: _have_order,
     aten.topk.default: _have_order,

@@ -83,6 +83,10 @@ static Lowered lowerSort(ir::AtenOp op, LoweringBuilder &b) {
   Sorted sorted{self, dimArg(op, "dim", self.rank(), -1),
                 op.getBoolArg("descending").value_or(false)};
   int64_t size = self.size(sorted.dim);
+  // PyTorch's sort, which is std::sort, keeps the order of so few.
+  constexpr int64_t longestStable = 16;
+  if (size > longestStable && !op.getBoolArg("stable").value_or(false))
+    return b.refuse("long rows in which equal elements may come in any order");
   if (self.type().getNumElements() > mostComparisons / size)
     return b.refuse("rows that are too long or too many");
   Value places = sorted.places(b);

@@ -49,20 +49,16 @@ struct Rows {
   }
 };
 
-/// Elements of up to 32 bits with their positions, as integers of which larger
-/// ones are chosen first. The upper half orders as the elements do; the lower
-/// half counts positions from the end. NaN is the largest element, as in
-/// PyTorch.
+/// Elements of 32 bits with their positions, as integers of which larger ones
+/// are chosen first. The upper half orders as the elements do; the lower half
+/// counts positions from the end. NaN is the largest element, as in PyTorch.
 struct Ranking {
   DType half, whole;
-  bool isNarrow; ///< bf16: both halves are one i32
   bool largest;
 
   Ranking(LoweringBuilder &b, const Rows &rows)
       : half(DType::integer(b.context(), 32)),
-        whole(DType::integer(b.context(),
-                             rows.self.dtype.type.isBF16() ? 32 : 64)),
-        isNarrow(rows.self.dtype.type.isBF16()), largest(rows.largest) {}
+        whole(DType::integer(b.context(), 64)), largest(rows.largest) {}
 
   Num rank(Body &body, Num x, int64_t dim) const;
   /// The two halves of a rank.
@@ -70,8 +66,7 @@ struct Ranking {
   Num position(Num rank, DType wide) const;
 
 private:
-  static constexpr int64_t upper = 0xffff0000, lower = 0xffff;
-  static constexpr int64_t lowerWhole = 0xffffffff;
+  static constexpr int64_t lower = 0xffffffff;
 
   /// The bits of a float as an integer of the same order; its own inverse.
   static Num reorder(Num bits) {
@@ -81,10 +76,6 @@ private:
   template <typename Op> static Num shift(Num x, int64_t by) {
     Value moved = x.body->create<Op>(x.value, x.constant(by).value);
     return {x.body, moved, x.dtype};
-  }
-  static Num constant(Num like, int64_t bits) {
-    return like.constant(
-        like.dtype.width() == 32 ? int64_t(static_cast<int32_t>(bits)) : bits);
   }
 };
 
@@ -96,25 +87,21 @@ Num Ranking::rank(Body &body, Num x, int64_t dim) const {
   if (!largest)
     key = key ^ key.constant(-1);
   Num position = s::cast(s::index(body, dim), whole);
-  if (isNarrow)
-    return (key & constant(key, upper)) | (constant(key, lower) - position);
   return shift<arith::ShLIOp>(s::cast(key, whole), 32) |
-         (constant(position, lowerWhole) - position);
+         (position.constant(lower) - position);
 }
 
 Num Ranking::element(Num rank, DType math) const {
-  Num key = isNarrow ? rank : s::cast(shift<arith::ShRSIOp>(rank, 32), half);
+  Num key = s::cast(shift<arith::ShRSIOp>(rank, 32), half);
   if (!largest)
     key = key ^ key.constant(-1);
-  Num bits = reorder(isNarrow ? key & constant(key, upper) : key);
-  if (isNarrow)
-    bits = bits & constant(bits, upper);
   Body &body = *rank.body;
+  Num bits = reorder(key);
   return {&body, body.create<arith::BitcastOp>(math.type, bits.value), math};
 }
 
 Num Ranking::position(Num rank, DType wide) const {
-  Num mask = constant(rank, isNarrow ? lower : lowerWhole);
+  Num mask = rank.constant(lower);
   return s::cast(mask - (rank & mask), wide);
 }
 
@@ -137,10 +124,9 @@ static SmallVector<Value> chooseFew(LoweringBuilder &b, const Rows &rows) {
                    Num rank = ranking.rank(body, x[0], rows.dim);
                    if (x.size() == 1)
                      return rank;
-                   int64_t none = ranking.isNarrow
-                                      ? std::numeric_limits<int32_t>::min()
-                                      : std::numeric_limits<int64_t>::min();
-                   return s::select(rank < x[1], rank, rank.constant(none));
+                   Num none =
+                       rank.constant(std::numeric_limits<int64_t>::min());
+                   return s::select(rank < x[1], rank, none);
                  });
     choices.push_back(b.tensor(best, ranking.whole, outer));
   }
@@ -218,10 +204,10 @@ static Lowered lowerTopK(ir::AtenOp op, LoweringBuilder &b) {
   auto k = op.getIntArg("k");
   if (self.rank() == 0 || !k)
     return b.refuse("a number, or a symbolic number of elements");
-  // PyTorch returns any of equal elements. Integers have many equal ones, so
-  // results would differ from PyTorch's.
-  if (!self.dtype.isFloat())
-    return b.refuse("integers");
+  // PyTorch returns any of equal elements. Numbers of few bits have many equal
+  // ones, so results would differ from PyTorch's.
+  if (!self.dtype.isFloat() || self.dtype.width() < 32)
+    return b.refuse("integers and floats of two bytes");
   int64_t dim = b.wrapDim(op.getIntArg("dim").value_or(-1), self.rank());
   Rows rows{self, dim, self.size(dim), *k,
             op.getBoolArg("largest").value_or(true)};
@@ -239,7 +225,8 @@ static Lowered lowerTopK(ir::AtenOp op, LoweringBuilder &b) {
 void registerTopK(OpTable &table) {
   table.family("topk");
   table.add("topk", lowerTopK,
-            "T(3, 5), 2; T(4, 3, 5), 2, 1, False; T(2, 40), 3", Floats | I64);
+            "T(3, 5), 2; T(4, 3, 5), 2, 1, False; T(2, 40), 3",
+            F32 | F64 | I64);
 }
 
 } // namespace importer

@@ -10,6 +10,7 @@
 namespace anabranch::runtime {
 
 using selection::Order;
+using selection::Ties;
 
 /// A number is a row of one element.
 static TensorView withDimension(TensorView self) {
@@ -17,14 +18,24 @@ static TensorView withDimension(TensorView self) {
   return self.rank ? self : TensorView{self.data, one, one, 1, self.dtype};
 }
 
+/// Eager PyTorch sorts long integers by their digits, which keeps the order.
+static bool sortsByDigits(const TensorView &self, Order order) {
+  constexpr int64_t grain = 32768;
+  return order == Order::LeastFirst && self.rank == 1 &&
+         self.shape[0] >= grain && !selection::hasNan(self.dtype) &&
+         self.dtype != DType::Bool;
+}
+
 /// Makes the first `kept` of each row, or all if it is negative.
-static void makeOrdered(OwnCall &call, Order order, int64_t kept) {
+static void makeOrdered(OwnCall &call, Order order, Ties ties, int64_t kept) {
   TensorView self = orderedSelf(call);
   TensorView rows = withDimension(self);
   int32_t dim = dimensionOf(call, rows);
   if (!call.ok())
     return;
   selection::RowShape lines = rowsAlong(rows, dim);
+  if (ties == Ties::OfSort && sortsByDigits(self, order))
+    ties = Ties::InOrder;
   if (kept < 0)
     kept = lines.rows;
   if (kept > lines.rows)
@@ -36,25 +47,25 @@ static void makeOrdered(OwnCall &call, Order order, int64_t kept) {
   void *sorted = call.wants(0) ? call.make(0, self.dtype, shape) : nullptr;
   void *places = call.wants(1) ? call.make(1, DType::I64, shape) : nullptr;
   if (call.ok() && kept)
-    selection::sortLines(self.data, self.dtype, lines, order, kept, sorted,
-                         static_cast<int64_t *>(places));
+    selection::sortLines(self.data, self.dtype, lines, order, ties, kept,
+                         sorted, static_cast<int64_t *>(places));
 }
 
 void runSort(OwnCall &call) {
-  makeOrdered(
-      call,
-      call.boolean("descending") ? Order::LargestFirst : Order::LeastFirst, -1);
+  Order order =
+      call.boolean("descending") ? Order::LargestFirst : Order::LeastFirst;
+  bool isStable = call.has("stable") && call.boolean("stable");
+  makeOrdered(call, order, isStable ? Ties::InOrder : Ties::OfSort, -1);
 }
 
 void runTopK(OwnCall &call) {
   int64_t kept = call.integer("k");
   if (kept < 0)
     return call.fail("takes " + std::to_string(kept) + " elements");
-  makeOrdered(call,
-              !call.has("largest") || call.boolean("largest")
-                  ? Order::LargestFirst
-                  : Order::LeastFirst,
-              kept);
+  bool takesLargest = !call.has("largest") || call.boolean("largest");
+  bool isSorted = !call.has("sorted") || call.boolean("sorted");
+  makeOrdered(call, takesLargest ? Order::LargestFirst : Order::LeastFirst,
+              isSorted ? Ties::OfTopK : Ties::OfLooseTopK, kept);
 }
 
 } // namespace anabranch::runtime

@@ -75,8 +75,6 @@ UNDEFINED = {
     "resize_as_",
 }
 
-# PyTorch does not say in which order these return the positions of equal elements.
-LEAVE_ORDER = {"argsort", "sort", "topk"}
 
 # Where the samples of an operator were computed.
 PLACES = {
@@ -122,12 +120,7 @@ def samples(
     step = max(1.0, len(inputs) / limit)
     chosen = [inputs[int(i * step)] for i in range(min(limit, len(inputs)))]
     made = (_in_form(op, item, form) for item in chosen)
-    leaves_order = op.name in LEAVE_ORDER
-    return [
-        dataclasses.replace(sample, leaves_order=leaves_order)
-        for sample in made
-        if sample is not None
-    ]
+    return [sample for sample in made if sample is not None]
 
 
 def _in_form(op: Any, item: Any, form: str) -> Sample | None:

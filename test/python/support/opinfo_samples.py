@@ -31,8 +31,6 @@ class Sample:
     function: Callable[..., Tensors]
     tensors: Tensors
     differentiated: bool = False
-    # Its positions of equal elements of the first tensor come in any order.
-    leaves_order: bool = False
 
     def __call__(
         self,
