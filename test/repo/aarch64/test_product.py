@@ -23,7 +23,8 @@ SUITES = (
     "cache/test_cache_compile.py",
     "cache/test_same_value.py",
     "capture/test_capture.py",
-    "operators/test_operators.py",
+    "operators/test_ops_integers.py",
+    "operators/test_ops_norms.py",
     "operators/test_ops_edges.py",
     "regions/test_branches.py",
 )

@@ -18,8 +18,11 @@ CALLS: dict[str, Callable[[], object]] = {
     "lists of ints": lambda: torch.nn.functional.fractional_max_pool2d(
         IMAGE, 2, output_size=(3, 3), _random_samples=SAMPLES
     ),
-    "doubles and a tensor, each optional": lambda: torch.histogram(
-        ROWS, 4, range=(-2.0, 2.0), weight=ROWS.abs()
+    "a double and a string, each optional": lambda: torch.linalg.lstsq(
+        SQUARE, SQUARE, rcond=1e-9, driver="gelsd"
+    )[0],
+    "a string and a tensor, each optional": lambda: torch.searchsorted(
+        ROWS, ROWS, sorter=ROWS.sort(1)[1], side="right"
     ),
     "a tensor alone": lambda: torch.special.bessel_j0(ROWS),
 }

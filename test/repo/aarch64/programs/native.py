@@ -19,7 +19,7 @@ class Bytes(torch.nn.Module):
         return torch._int_mm(x, self.weight)
 
 
-model, x = Bytes(), torch.randint(-127, 127, (33, 72), dtype=torch.int8)
+model, x = Bytes().eval(), torch.randint(-127, 127, (33, 72), dtype=torch.int8)
 anabranch.export(model, "native.anb", (x,))
 assert torch.equal(anabranch.load("native.anb")(x), model(x))
 manifest = json.loads(Path("native.anb/manifest.json").read_text())
