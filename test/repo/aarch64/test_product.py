@@ -125,7 +125,15 @@ def test_tokens_of_a_package(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_suite(suite: str, tmp_path: Path) -> None:
-    words = ("-m", "pytest", "-q", "--assert=plain", "-m", "not slow")
+    words = (
+        "-m",
+        "pytest",
+        "-q",
+        "--assert=plain",
+        "--show-capture=no",
+        "-m",
+        "not slow",
+    )
     options = ("--rootdir", ROOT, "-c", ROOT / "pyproject.toml", "-o", PYTHON_PATH)
     chosen = ("-k", f"not ({' or '.join(NOT_THERE)})")
     path = ROOT / "test/python" / suite

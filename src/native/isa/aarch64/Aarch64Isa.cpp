@@ -25,8 +25,10 @@ Value call(OpBuilder &b, Location loc, StringRef name, Type type,
       .getResult(0);
 }
 
+/// Of a number one.
 int64_t lanesOf(Value value) {
-  return cast<VectorType>(value.getType()).getNumElements();
+  auto vector = dyn_cast<VectorType>(value.getType());
+  return vector ? vector.getNumElements() : 1;
 }
 
 Value bitcast(OpBuilder &b, Location loc, int64_t lanes, Type element,

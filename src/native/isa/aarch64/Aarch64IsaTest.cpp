@@ -1,6 +1,10 @@
 //===- Aarch64IsaTest.cpp - what targets' features allow ------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "native/target/Target.h"
 
 #include "gtest/gtest.h"
@@ -34,6 +38,27 @@ TEST_P(Aarch64IsaTest, HasWhatTheFeaturesSay) {
   EXPECT_TRUE(isa.convertsF16() && isa.fusesMultiplyAdd());
   EXPECT_FALSE(isa.tiles());
   EXPECT_FALSE(isa.hasGather(32));
+}
+
+/// Kernels round numbers and vectors of any length.
+TEST_P(Aarch64IsaTest, RoundsSomeLengthsAndNamesTheOthers) {
+  TargetInfo target = llvm::cantFail(TargetInfo::get(GetParam().target));
+  mlir::MLIRContext context;
+  context.loadDialect<mlir::LLVM::LLVMDialect, mlir::vector::VectorDialect,
+                      mlir::arith::ArithDialect>();
+  mlir::OpBuilder b(&context);
+  mlir::Location loc = b.getUnknownLoc();
+  mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(loc);
+  b.setInsertionPointToEnd(module->getBody());
+  for (int64_t lanes : {0, 1, 2, 3, 4, 8, 16, 32}) {
+    mlir::Type type = b.getF32Type();
+    if (lanes)
+      type = mlir::VectorType::get({lanes}, type);
+    mlir::Value floats = b.create<mlir::LLVM::UndefOp>(loc, type);
+    bool isRounded = bool(target.isa().roundToBF16(b, loc, floats));
+    EXPECT_EQ(isRounded, GetParam().bf16 && (lanes == 4 || lanes == 8))
+        << lanes;
+  }
 }
 
 /// A rate that the instruction set lacks would be believed.
