@@ -294,7 +294,7 @@ def test_plan(followed: Path) -> None:
 def test_operator_of_torch_npu(tmp_path: Path) -> None:
     """The operator is published, its arguments count, and it compiles. Anabranch is that of
     this checkout: the recipe changes nothing that is built."""
-    for path in tracked(COMPAT, "scripts"):
+    for path in tracked(COMPAT, "scripts", "test/python/support"):
         target = tmp_path / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)

@@ -48,6 +48,10 @@ public:
   /// Whether an instruction rounds a * b + c once.
   virtual bool fusesMultiplyAdd() const = 0;
 
+  /// Whether an instruction gives the larger of two f32 or f64, and NaN if one
+  /// of them is.
+  virtual bool hasExtrema() const = 0;
+
   /// The operands of a product of bytes. Two unsigned ones have none.
   enum class ByteSigns {
     Signed, ///< both are signed

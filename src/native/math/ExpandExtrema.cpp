@@ -56,6 +56,11 @@ static Value expand(Operation *op) {
       loc, isNan, quietNan(builder, loc, a.getType()), ordered);
 }
 
+static bool isInstruction(Operation *op, const TargetInfo &target) {
+  Type element = getElementTypeOrSelf(op->getResult(0).getType());
+  return target.isa().hasExtrema() && (element.isF32() || element.isF64());
+}
+
 static bool isExtremum(Operation *op) {
   return isa_and_nonnull<arith::MaximumFOp, arith::MinimumFOp>(op);
 }
@@ -82,10 +87,10 @@ static void putCarriedSecond(Operation *op) {
     op->setOperands({b, a});
 }
 
-void expandExtrema(ModuleOp module) {
+void expandExtrema(ModuleOp module, const TargetInfo &target) {
   SmallVector<Operation *> extrema;
   module.walk([&](Operation *op) {
-    if (isExtremum(op))
+    if (isExtremum(op) && !isInstruction(op, target))
       extrema.push_back(op);
   });
   llvm::for_each(extrema, putCarriedSecond);

@@ -35,7 +35,7 @@ std::string loopOf(const std::string &steps) {
 int64_t carriedChecks(const std::string &steps) {
   ParsedKernel kernel(loopOf(steps));
   EXPECT_TRUE(bool(kernel)) << steps;
-  expandExtrema(kernel.module());
+  expandExtrema(kernel.module(), llvm::cantFail(TargetInfo::get("x86-64-v3")));
   int64_t checks = 0;
   kernel.module().walk([&](arith::CmpFOp compare) {
     bool isCarried =
@@ -58,6 +58,17 @@ TEST(ExpandExtremaTest, SoAreAllOfATrip) {
 
 TEST(ExpandExtremaTest, OneOfTwoCarriedValuesIsCompared) {
   EXPECT_EQ(carriedChecks("%next = arith.maximumf %most, %most : f32\n"), 1);
+}
+
+TEST(ExpandExtremaTest, StayWhereTheyAreInstructions) {
+  for (const char *name : {"aarch64", "x86-64-v3"}) {
+    ParsedKernel kernel(loopOf("%next = arith.maximumf %most, %a : f32\n"));
+    TargetInfo target = llvm::cantFail(TargetInfo::get(name));
+    expandExtrema(kernel.module(), target);
+    int64_t extrema = 0;
+    kernel.module().walk([&](arith::MaximumFOp) { ++extrema; });
+    EXPECT_EQ(extrema, target.isa().hasExtrema()) << name;
+  }
 }
 
 } // namespace

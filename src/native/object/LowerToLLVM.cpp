@@ -69,7 +69,7 @@ LogicalResult lowerToLLVM(ModuleOp module, const TargetInfo &target) {
   expandF8(module, target);
   expandBF16(module, target);
   expandF16(module, target);
-  expandExtrema(module);
+  expandExtrema(module, target);
   if (failed(simplifyVectors(module)))
     return failure();
 

@@ -26,6 +26,7 @@ public:
 
   bool has(Multiply multiply) const override;
   bool fusesMultiplyAdd() const override { return true; }
+  bool hasExtrema() const override { return true; }
   bool hasByteDot(ByteSigns signs, int64_t lanes) const override;
   Value dotBytes(mlir::OpBuilder &b, mlir::Location loc, ByteSigns signs,
                  Value sum, Value first, Value second) const override;

@@ -21,6 +21,7 @@ public:
 
   bool has(Multiply multiply) const override;
   bool fusesMultiplyAdd() const override { return false; }
+  bool hasExtrema() const override { return false; }
   bool hasByteDot(ByteSigns, int64_t) const override { return false; }
   Value dotBytes(mlir::OpBuilder &b, mlir::Location loc, ByteSigns signs,
                  Value sum, Value first, Value second) const override;
