@@ -8,9 +8,10 @@
 namespace anabranch::fft {
 
 static const LaneCode &chooseLaneCode() {
-  if (laneCode64() && machine::cpuHas("avx512f"))
+  int bytes = machine::vectorBytes();
+  if (bytes == 64 && laneCode64())
     return *laneCode64();
-  if (laneCode32() && machine::cpuHas("avx2") && machine::cpuHas("fma"))
+  if (bytes >= 32 && laneCode32())
     return *laneCode32();
   return *laneCode16();
 }

@@ -1,5 +1,4 @@
 //===- Attend16.cpp - attention in vectors of 16 bytes --------------------===//
-//---------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
 #define ANABRANCH_PAGED_VECTOR_BYTES 16

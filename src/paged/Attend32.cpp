@@ -1,5 +1,4 @@
 //===- Attend32.cpp - attention in vectors of 32 bytes --------------------===//
-//---------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
 #ifdef __AVX2__

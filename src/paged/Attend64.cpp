@@ -1,5 +1,4 @@
 //===- Attend64.cpp - attention in vectors of 64 bytes --------------------===//
-//---------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
 #ifdef __AVX512F__

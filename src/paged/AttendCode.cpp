@@ -8,9 +8,10 @@
 namespace anabranch::paged {
 
 static const AttendCode &chooseAttendCode() {
-  if (attendCode64() && machine::cpuHas("avx512f"))
+  int bytes = machine::vectorBytes();
+  if (bytes == 64 && attendCode64())
     return *attendCode64();
-  if (attendCode32() && machine::cpuHas("avx2") && machine::cpuHas("fma"))
+  if (bytes >= 32 && attendCode32())
     return *attendCode32();
   return *attendCode16();
 }

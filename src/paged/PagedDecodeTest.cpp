@@ -169,10 +169,9 @@ private:
 
 std::vector<const paged::AttendCode *> codes() {
   std::vector<const paged::AttendCode *> found{paged::attendCode16()};
-  if (paged::attendCode32() && machine::cpuHas("avx2") &&
-      machine::cpuHas("fma"))
+  if (paged::attendCode32() && machine::vectorBytes() >= 32)
     found.push_back(paged::attendCode32());
-  if (paged::attendCode64() && machine::cpuHas("avx512f"))
+  if (paged::attendCode64() && machine::vectorBytes() == 64)
     found.push_back(paged::attendCode64());
   return found;
 }

@@ -14,6 +14,7 @@
 #include "selection/RadixSort.h"
 #include "selection/SpreadSort.h"
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 

@@ -9,6 +9,8 @@
 
 #include "selection/Entries.h"
 
+#include <algorithm>
+
 namespace anabranch::selection {
 
 namespace {

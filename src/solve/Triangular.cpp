@@ -115,10 +115,10 @@ template <typename T>
 
 template <typename T> Solve<T> chooseSolve() {
 #ifdef __x86_64__
-  bool isFused = machine::cpuHas("fma");
-  if (isFused && machine::cpuHas("avx512f"))
+  int bytes = machine::vectorBytes();
+  if (bytes == 64)
     return solve64<T>;
-  if (isFused && machine::cpuHas("avx2"))
+  if (bytes == 32)
     return solve32<T>;
 #endif
   return solve16<T>;

@@ -175,6 +175,12 @@ bool cpuHas(std::string_view feature) {
 
 #endif
 
+int vectorBytes() {
+  if (!cpuHas("fma"))
+    return 16;
+  return cpuHas("avx512f") ? 64 : cpuHas("avx2") ? 32 : 16;
+}
+
 std::vector<std::string>
 missingFeatures(const std::vector<std::string> &features) {
   std::vector<std::string> missing;

@@ -25,6 +25,11 @@ bool cpuHas(std::string_view feature);
 std::vector<std::string>
 missingFeatures(const std::vector<std::string> &features);
 
+/// The bytes of the widest vectors for code that is compiled for several
+/// widths: 64 with AVX-512 and 32 with AVX2, if the CPU has FMA too; 16
+/// elsewhere.
+int vectorBytes();
+
 /// Whether the CPU's counter of cycles runs at one speed, also in idle states.
 bool hasInvariantCounter();
 

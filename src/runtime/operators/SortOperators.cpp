@@ -18,7 +18,8 @@ static TensorView withDimension(TensorView self) {
   return self.rank ? self : TensorView{self.data, one, one, 1, self.dtype};
 }
 
-/// Eager PyTorch sorts long integers by their digits, which keeps the order.
+/// Eager PyTorch sorts a long tensor of integers by their digits, in which
+/// equal ones keep their order.
 static bool sortsByDigits(const TensorView &self, Order order) {
   constexpr int64_t grain = 32768;
   return order == Order::LeastFirst && self.rank == 1 &&

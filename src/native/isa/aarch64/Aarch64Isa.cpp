@@ -25,7 +25,7 @@ Value call(OpBuilder &b, Location loc, StringRef name, Type type,
       .getResult(0);
 }
 
-/// Of a number one.
+/// The elements of a vector; a number has one.
 int64_t lanesOf(Value value) {
   auto vector = dyn_cast<VectorType>(value.getType());
   return vector ? vector.getNumElements() : 1;
