@@ -51,7 +51,8 @@ void setQuantizedWeight(Operation *op, const QuantizedWeight &weight) {
                                      {weight.bits, weight.group, weight.center,
                                       static_cast<int64_t>(weight.left),
                                       static_cast<int64_t>(weight.code),
-                                      static_cast<int64_t>(weight.hasScale)}));
+                                      static_cast<int64_t>(weight.hasScale),
+                                      static_cast<int64_t>(weight.nibbles)}));
 }
 
 std::optional<QuantizedWeight> quantizedWeightOf(Operation *op) {
@@ -65,7 +66,8 @@ std::optional<QuantizedWeight> quantizedWeightOf(Operation *op) {
                          numbers[2],
                          static_cast<QuantizedWeight::Left>(numbers[3]),
                          static_cast<QuantizedWeight::Code>(numbers[4]),
-                         numbers[5] != 0};
+                         numbers[5] != 0,
+                         static_cast<QuantizedWeight::Nibbles>(numbers[6])};
 }
 
 } // namespace ir

@@ -10,6 +10,9 @@
 //
 //   4 bits: [ceil(N / 64)][K' / 8][64][4] bytes; the low nibbles of four bytes
 //           are the depths 8 * i + 0..3 of a column, the high ones 8 * i + 4..7
+//   4 bits, pairs of columns: [ceil(N / 64)][K' / 8][8][4][8] bytes, the depths
+//           8 * i + 0..7; the low nibbles are the columns 8 * j + 0..3, the
+//           high ones 8 * j + 4..7
 //   8 bits: [ceil(N / 64)][K' / 4][64][4] bytes, the depths 4 * i + 0..3
 //
 // where K' is K rounded up to a multiple of 16. A weight of floats of eight
@@ -59,6 +62,12 @@ struct QuantizedWeight {
   Code code = Code::Integer;
   /// Whether there are scales. Without them they are one.
   bool hasScale = true;
+  /// The two integers of a byte of a weight of 4 bits.
+  enum class Nibbles : int64_t {
+    Depths, ///< of one column
+    Columns ///< of one depth
+  };
+  Nibbles nibbles = Nibbles::Depths;
 
   /// The code of an element type; Integer if it is no float of eight bits.
   static Code codeOf(mlir::Type type);
@@ -68,9 +77,12 @@ struct QuantizedWeight {
   static constexpr int64_t tableSize = 16;
   static constexpr int64_t panelColumns = 64;
   static constexpr int64_t depthMultiple = 16;
+  /// The columns whose nibbles share bytes, if bytes have pairs of columns.
+  static constexpr int64_t groupColumns = 8;
 
   /// The depths of a column that the four bytes of one step hold.
   int64_t stepDepths() const { return bits == 4 ? 8 : 4; }
+  bool pairsColumns() const { return nibbles == Nibbles::Columns; }
   static int64_t paddedDepths(int64_t depths);
   int64_t steps(int64_t depths) const {
     return paddedDepths(depths) / stepDepths();

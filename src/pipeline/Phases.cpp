@@ -68,7 +68,8 @@ static std::optional<WeightRole> chooseWeight(linalg::GenericOp op,
   if (!contraction || !kernels::wantsQuantizedWeight(*contraction, target))
     return std::nullopt;
   return WeightRole{contraction->right.number, contraction->column,
-                    contraction->depth, roundsLeft};
+                    contraction->depth, roundsLeft,
+                    kernels::wantsPairsOfColumns(target)};
 }
 
 void addProofPasses(OpPassManager &module) {

@@ -1,5 +1,6 @@
 // Frozen weights of few bits stay packed in the layout of ir/QuantizedWeight.h.
 // RUN: anabranch-opt %s --until=fuse --cpu=avx2 | FileCheck %s
+// RUN: anabranch-opt %s --until=fuse --cpu=neoverse-v1 | FileCheck %s --check-prefix=PAIRS
 
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n, k)>
@@ -16,8 +17,11 @@
 // CHECK: {initialize
 // CHECK: anabranch.yield {{.*}} : tensor<2x2x64xf32>
 // CHECK: {initialize
-// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 8, 0, 0, 1>
+// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 8, 0, 0, 1, 0>
 // CHECK: kind = "contraction"
+// Matrix instructions read pairs of columns.
+// PAIRS-LABEL: func.func @nibbles
+// PAIRS: anabranch.quantized_weight = array<i64: 4, 32, 8, 0, 0, 1, 1>
 func.func @nibbles(%x: tensor<2x64xf32>, %q: tensor<70x32xi8> {anabranch.constant = "q"}, %s: tensor<70x2xf32> {anabranch.constant = "s"}) -> tensor<2x70xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<70x32xi8>
@@ -62,7 +66,7 @@ func.func @nibbles(%x: tensor<2x64xf32>, %q: tensor<70x32xi8> {anabranch.constan
 // CHECK-LABEL: func.func @bytes
 // CHECK: anabranch.yield {{.*}} : tensor<1x4x64x4xi8>
 // CHECK: {initialize
-// CHECK: anabranch.quantized_weight = array<i64: 8, 10, 128, 0, 0, 0>
+// CHECK: anabranch.quantized_weight = array<i64: 8, 10, 128, 0, 0, 0, 0>
 func.func @bytes(%x: tensor<2x10xf32>, %q: tensor<10x20xi8> {anabranch.constant = "q"}) -> tensor<2x20xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<10x20xf32>
@@ -90,7 +94,7 @@ func.func @bytes(%x: tensor<2x10xf32>, %q: tensor<10x20xi8> {anabranch.constant 
 // CHECK: {initialize
 // CHECK: anabranch.yield {{.*}} : tensor<1x1x64xf16>
 // CHECK: {initialize
-// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 0, 0, 0, 1>
+// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 0, 0, 0, 1, 0>
 func.func @halves(%x: tensor<2x32xf32>, %q: tensor<20x32xi8> {anabranch.constant = "q"}, %s: tensor<20xf16> {anabranch.constant = "s"}, %t: tensor<20xf16> {anabranch.constant = "t"}) -> tensor<2x20xf32> {
   %zero = arith.constant 0.0 : f32
   %en = tensor.empty() : tensor<20x32xi8>
@@ -179,7 +183,7 @@ func.func @live(%x: tensor<2x10xf32>, %q: tensor<20x10xi8> {anabranch.constant =
 // CHECK: anabranch.yield {{.*}} : tensor<2x2x64xf32>
 // CHECK: {initialize
 // CHECK: {kind = "loops"} -> tensor<2x64xf32>
-// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 8, 0, 0, 1>
+// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 8, 0, 0, 1, 0>
 // CHECK: kind = "contraction"
 // CHECK-NOT: anabranch.dispatch
 // CHECK: return
@@ -211,7 +215,7 @@ func.func @by_activation(%x: tensor<2x64xf32>, %q: tensor<64x70xi8> {anabranch.c
 // Codes without scales, and activations that come from bf16, are multiplied as
 // bf16.
 // CHECK-LABEL: func.func @codes
-// CHECK: anabranch.quantized_weight = array<i64: 8, 32, 0, 0, 1, 0>
+// CHECK: anabranch.quantized_weight = array<i64: 8, 32, 0, 0, 1, 0, 0>
 // CHECK: %[[ELEMENT:.*]] = arith.truncf %{{.*}} : f32 to bf16
 // CHECK-NEXT: linalg.yield %[[ELEMENT]] : bf16
 // CHECK: ^bb0(%[[A:.*]]: bf16, %[[B:.*]]: bf16, %{{.*}}: f32):

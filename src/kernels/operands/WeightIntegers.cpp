@@ -53,7 +53,33 @@ Value WeightIntegers::load(Value step, Value column) {
       lanes.loc,
       words.pointerTo(packed(), lanes.addIndex(at, lanes.index(wordsAhead))),
       /*rw=*/0, /*hint=*/3, /*cache=*/1);
-  return words.loadVector(packed(), at);
+  return weight.layout.pairsColumns() ? loadPairs(at, column)
+                                      : words.loadVector(packed(), at);
+}
+
+/// The bytes of four columns whose nibbles share bytes with four other ones, as
+/// if they shared them with other depths.
+Value WeightIntegers::loadPairs(Value place, Value column) {
+  assert(gemm.layout.tiling.lanes == 4 && "a group has two vectors");
+  constexpr int64_t low = 0x0f0f0f0f, nibbleBits = 4;
+  Value inGroup =
+      lanes.remIndex(column, lanes.index(QuantizedWeight::groupColumns));
+  Value group = lanes.subIndex(place, inGroup);
+  Value first = words.loadVector(packed(), group);
+  Value second =
+      words.loadVector(packed(), lanes.addIndex(group, lanes.index(4)));
+  // The columns of a group are 0 and 4: the bits below their nibbles.
+  Value shift = lanes.make<vector::BroadcastOp>(
+      words.vectorType(),
+      lanes.make<arith::IndexCastOp>(lanes.builder.getI32Type(), inGroup));
+  auto nibbles = [&](ArrayRef<int64_t> order) {
+    Value found = lanes.make<vector::ShuffleOp>(first, second, order);
+    found = lanes.make<arith::ShRUIOp>(found, shift);
+    return lanes.make<arith::AndIOp>(found, splatBits(low));
+  };
+  Value upper =
+      lanes.make<arith::ShLIOp>(nibbles({1, 3, 5, 7}), splatBits(nibbleBits));
+  return lanes.make<arith::OrIOp>(nibbles({0, 2, 4, 6}), upper);
 }
 
 /// The bits of a step's bytes below the integer of a depth.

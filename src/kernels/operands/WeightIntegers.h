@@ -56,6 +56,7 @@ private:
   TypedMemory words, floats;
 
   mlir::Value placeOf(mlir::Value step, mlir::Value column);
+  mlir::Value loadPairs(mlir::Value place, mlir::Value column);
   mlir::Value packed() { return gemm.function.argument(weight.packed).pointer; }
   int64_t shiftOf(int64_t depth) const;
   mlir::FloatType smallFloat() const {

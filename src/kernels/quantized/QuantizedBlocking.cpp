@@ -57,31 +57,35 @@ int64_t chooseDepth(const QuantizedOperand &weight) {
   return depth;
 }
 
-/// Whether matrix instructions multiply the digits: a digit alone has no other
-/// one to share them with.
-bool multipliesMatrices(const QuantizedBlocking &blocking, int64_t rows,
+/// Whether matrix instructions multiply the digits. A digit alone has no other
+/// one to share them with, so dot products multiply bytes of one integer by it.
+bool multipliesMatrices(const QuantizedBlocking &blocking,
+                        const QuantizedWeight &layout, int64_t rows,
                         const native::TargetInfo &target) {
-  using Product = native::Isa::MatrixProduct;
-  return blocking.dots && rows * blocking.digits.count > 1 &&
-         blocking.lanes == MatrixBlock::lanes &&
-         target.isa().hasMatrices(Product::MixedInt8);
+  if (layout.bits == 4)
+    return layout.pairsColumns();
+  return rows * blocking.digits.count > 1 && wantsPairsOfColumns(target);
 }
 
 /// Equal blocks of rows, with as many vectors side by side as registers hold.
 /// If there is one digit, a vector of the weight is used by more rows. Matrices
 /// need registers for their parts, and sums that wait for no other ones.
-void chooseBlock(QuantizedBlocking &blocking, int64_t rows,
-                 const native::TargetInfo &target) {
+void chooseBlock(QuantizedBlocking &blocking, const QuantizedWeight &layout,
+                 int64_t rows, const native::TargetInfo &target) {
   bool hasManyRegisters = target.isa().vectorRegisters() > 16;
   int64_t mostSums = blocking.matrices ? 16 : hasManyRegisters ? 24 : 10;
   int64_t most = mostSums / blocking.digits.count;
   int64_t mostRows = hasManyRegisters ? 8 : 4;
   if (blocking.hasOwnDigits)
     mostRows = most / 2;
-  int64_t blocks = ceilDiv(rows, std::min(most, mostRows));
+  int64_t fewestVectors = layout.pairsColumns()
+                              ? QuantizedWeight::groupColumns / blocking.lanes
+                              : 1;
+  int64_t blocks = ceilDiv(rows, std::min(most / fewestVectors, mostRows));
   blocking.rows = ceilDiv(rows, blocks);
   blocking.vectors = blocking.matrices ? 8 : 4;
-  while (blocking.vectors > 1 && blocking.rows * blocking.vectors > most)
+  while (blocking.vectors > fewestVectors &&
+         blocking.rows * blocking.vectors > most)
     blocking.vectors /= 2;
 }
 
@@ -167,9 +171,9 @@ std::optional<QuantizedBlocking> QuantizedBlocking::choose(
   blocking.hasOwnDigits = !hasFewRows(contraction);
   constexpr int64_t usualRows = 512;
   int64_t rows = std::max<int64_t>(known.value_or(usualRows), 1);
-  blocking.matrices =
-      unit == Unit::Vectors && multipliesMatrices(blocking, rows, target);
-  chooseBlock(blocking, rows, target);
+  blocking.matrices = unit == Unit::Vectors &&
+                      multipliesMatrices(blocking, weight.layout, rows, target);
+  chooseBlock(blocking, weight.layout, rows, target);
   if (unit == Unit::Tiles) {
     if (auto reason = refuseTiles(blocking, weight, rows, target)) {
       why = *reason;
@@ -255,6 +259,12 @@ bool hasQuantizedRows(const Contraction &contraction,
 bool wantsQuantizedWeight(const Contraction &contraction,
                           const native::TargetInfo &target) {
   return contraction.element.isF32() && contraction.batch.empty();
+}
+
+bool wantsPairsOfColumns(const native::TargetInfo &target) {
+  using Product = native::Isa::MatrixProduct;
+  return target.lanes(32) == MatrixBlock::lanes && target.dotsMixedBytes() &&
+         target.isa().hasMatrices(Product::MixedInt8);
 }
 
 } // namespace kernels

@@ -84,6 +84,9 @@ bool hasQuantizedRows(const Contraction &contraction,
 bool wantsQuantizedWeight(const Contraction &contraction,
                           const native::TargetInfo &target);
 
+/// Whether matrix instructions multiply bytes that have nibbles of two columns.
+bool wantsPairsOfColumns(const native::TargetInfo &target);
+
 } // namespace kernels
 } // namespace anabranch
 

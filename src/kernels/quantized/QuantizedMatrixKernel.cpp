@@ -1,14 +1,16 @@
 //===- QuantizedMatrixKernel.cpp - quantised products of matrices ---------===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words of two steps are joined before their nibbles are parted, so that
-// two columns lie side by side:
+// Words of bytes of two steps are joined, so that a matrix has two columns:
 //
-//   step s       c0 c1 c2 c3   ->  c0 c0' c1 c1'   low nibbles, high nibbles
+//   step s       c0 c1 c2 c3   ->  c0 c0' c1 c1'
 //   step s + 1   c0'c1'c2'c3'      c2 c2' c3 c3'
 //
-// The words of a pair of digits are put in the order of the depths that such a
-// matrix has.
+// Nibbles are in memory so that no words are joined, and that most are not
+// parted either: a byte has the integers l and h of two columns. One
+// instruction multiplies the digits by the whole byte, l + 16 * h, another one
+// by its low nibble. At the end of a block h's sum is a sixteenth of the
+// difference. All sums are whole numbers of 32 bits, so that it is exact.
 
 #include "kernels/quantized/QuantizedMatrixKernel.h"
 
@@ -38,9 +40,11 @@ SmallVector<Value> QuantizedMatrixKernel::addSteps(LaneBuilder &lanes,
                                                    ValueRange sums) {
   MatrixBlock block(lanes, product, /*rightComesFirst=*/true, 2 * pairs(),
                     blocking.vectors);
-  SmallVector<Value> whole(sums);
-  if (digitRows() % 2)
-    llvm::append_range(whole, sums.take_back(blocking.vectors));
+  SmallVector<Value> whole = joinColumns(lanes, sums);
+  if (digitRows() % 2) {
+    SmallVector<Value> last(ArrayRef(whole).take_back(blocking.vectors));
+    llvm::append_range(whole, last);
+  }
   SmallVector<Value> matrices =
       lanes.loop(first, end, stepsAtOnce(), block.arrange(whole),
                  [&](Value step, ValueRange carried) {
@@ -48,7 +52,31 @@ SmallVector<Value> QuantizedMatrixKernel::addSteps(LaneBuilder &lanes,
                  });
   whole = block.rowsOf(matrices);
   whole.truncate(sums.size());
-  return whole;
+  return partColumns(lanes, whole);
+}
+
+/// The sums of whole bytes in the place of those of high nibbles.
+SmallVector<Value> QuantizedMatrixKernel::joinColumns(LaneBuilder &lanes,
+                                                      ValueRange sums) {
+  SmallVector<Value> joined(sums);
+  for (size_t i = 1; areNibbles() && i < joined.size(); i += 2) {
+    Value high = lanes.make<arith::ShLIOp>(
+        joined[i], splat(lanes, joined[i].getType(), 4));
+    joined[i] = lanes.make<arith::AddIOp>(joined[i - 1], high);
+  }
+  return joined;
+}
+
+/// The reverse of joinColumns.
+SmallVector<Value> QuantizedMatrixKernel::partColumns(LaneBuilder &lanes,
+                                                      ValueRange sums) {
+  SmallVector<Value> parted(sums);
+  for (size_t i = 1; areNibbles() && i < parted.size(); i += 2) {
+    Value high = lanes.make<arith::SubIOp>(parted[i], parted[i - 1]);
+    parted[i] =
+        lanes.make<arith::ShRSIOp>(high, splat(lanes, high.getType(), 4));
+  }
+  return parted;
 }
 
 SmallVector<Value> QuantizedMatrixKernel::addChunk(LaneBuilder &lanes,
@@ -65,56 +93,48 @@ SmallVector<Value> QuantizedMatrixKernel::addChunk(LaneBuilder &lanes,
   int64_t vectorsAtOnce = std::max<int64_t>(wordsAtOnce / stepsAtOnce(), 1);
   SmallVector<Value> next(matrices);
   SmallVector<DigitWords> digits;
-  for (int64_t j = 0; j < blocking.vectors; ++j) {
+  for (int64_t j = 0; j < blocking.vectors; j += sharing()) {
     if (j % vectorsAtOnce == 0)
       keepOrder(lanes);
-    Columns columns = columnsOf(lanes, line, j);
+    // [word][half][vector]
+    SmallVector<Value> columns;
+    for (int64_t word : {0, 1})
+      for (int64_t half : {0, 1})
+        llvm::append_range(columns, columnsOf(lanes, line, {j, word, half}));
     for (int64_t pair = 0; pair < pairs(); ++pair) {
       if (j == 0)
         digits.push_back(digitsOf(lanes, depth, pair));
-      for (auto [word, factor] : llvm::enumerate(digits[pair]))
-        for (auto [half, column] : llvm::enumerate(columns[word])) {
-          Value &sum = next[(pair * blocking.vectors + j) * 2 + half];
-          sum = lanes.isa.multiplyMatrices(lanes.builder, lanes.loc, product,
-                                           sum, column, factor);
-        }
+      int64_t first = pair * blocking.vectors + j;
+      for (auto [i, column] : llvm::enumerate(columns)) {
+        int64_t at = i, word = at / (2 * sharing());
+        Value &sum = next[(first + at % sharing()) * 2 + at / sharing() % 2];
+        sum = lanes.isa.multiplyMatrices(lanes.builder, lanes.loc, product, sum,
+                                         column, digits[pair][word]);
+      }
     }
   }
   return next;
 }
 
-/// Two matrices of two columns each, for each word of the depths.
-QuantizedMatrixKernel::Columns
-QuantizedMatrixKernel::columnsOf(LaneBuilder &lanes, Value line,
-                                 int64_t vector) {
-  OpBuilder &b = lanes.builder;
-  auto words = VectorType::get({blocking.lanes}, b.getI32Type());
-  auto bytes = VectorType::get({4 * blocking.lanes}, b.getI8Type());
-  SmallVector<Value> steps;
-  for (int64_t i = 0; i < stepsAtOnce(); ++i) {
-    int64_t at = i * panelBytes + vector * blocking.lanes * 4;
-    steps.push_back(
-        load(lanes, Packed, lanes.addIndex(line, lanes.index(at)), words));
+/// The matrix of two columns and a word of the depths, for each vector that
+/// shares its bytes: low nibbles, then whole bytes.
+SmallVector<Value> QuantizedMatrixKernel::columnsOf(LaneBuilder &lanes,
+                                                    Value line, Place at) {
+  auto words = VectorType::get({blocking.lanes}, lanes.builder.getI32Type());
+  auto loaded = [&](int64_t step, int64_t vector) {
+    int64_t bytes = step * panelBytes + vector * blocking.lanes * 4;
+    return load(lanes, Packed, lanes.addIndex(line, lanes.index(bytes)), words);
+  };
+  if (areNibbles()) {
+    Value bytes = loaded(at.word, at.vector + at.half);
+    Value low = splat(lanes, words, 0x0f0f0f0f);
+    return {lanes.make<arith::AndIOp>(bytes, low), bytes};
   }
-  bool areNibbles = context.weight.layout.bits == 4;
-  Columns found(2);
-  for (int64_t i = 0; i < stepsAtOnce(); i += 2)
-    for (int64_t column : {0, 2}) {
-      Value joined = lanes.make<vector::ShuffleOp>(
-          steps[i], steps[i + 1],
-          ArrayRef<int64_t>{column, blocking.lanes + column, column + 1,
-                            blocking.lanes + column + 1});
-      if (!areNibbles) {
-        found[i / 2].push_back(joined);
-        continue;
-      }
-      joined = lanes.make<LLVM::BitcastOp>(Type(bytes), joined);
-      found[0].push_back(
-          lanes.make<arith::AndIOp>(joined, splat(lanes, bytes, 15)));
-      found[1].push_back(
-          lanes.make<arith::ShRUIOp>(joined, splat(lanes, bytes, 4)));
-    }
-  return found;
+  int64_t column = 2 * at.half;
+  return {lanes.make<vector::ShuffleOp>(
+      loaded(2 * at.word, at.vector), loaded(2 * at.word + 1, at.vector),
+      ArrayRef<int64_t>{column, blocking.lanes + column, column + 1,
+                        blocking.lanes + column + 1})};
 }
 
 /// The words of a pair of digits, two of each, in the order of columnsOf.
@@ -127,15 +147,12 @@ QuantizedMatrixKernel::digitsOf(LaneBuilder &lanes, Value depth, int64_t pair) {
                 type);
   };
   Value upper = words(2 * pair), lower = words(2 * pair + 1);
-  // The low nibbles of two steps are the words 0 and 2, bytes the words 0, 1.
-  bool areNibbles = context.weight.layout.bits == 4;
-  int64_t distance = areNibbles ? 2 : 1;
   DigitWords found;
-  for (int64_t word : {0, areNibbles ? 1 : 2})
+  for (int64_t word : {0, 2})
     found.push_back(lanes.make<vector::ShuffleOp>(
         upper, lower,
-        ArrayRef<int64_t>{word, word + distance, blocking.lanes + word,
-                          blocking.lanes + word + distance}));
+        ArrayRef<int64_t>{word, word + 1, blocking.lanes + word,
+                          blocking.lanes + word + 1}));
   return found;
 }
 

@@ -17,10 +17,17 @@ public:
   using QuantizedMicroKernel::QuantizedMicroKernel;
 
 private:
-  /// The matrices of a vector of columns, and those of a pair of digits: for
-  /// each product that chunkDepths make.
-  using Columns = llvm::SmallVector<llvm::SmallVector<mlir::Value, 2>, 2>;
+  /// The matrices of a pair of digits, for each product that chunkDepths make.
   using DigitWords = llvm::SmallVector<mlir::Value, 2>;
+  /// A vector of columns, one of the words of chunkDepths, and the first or the
+  /// last two columns.
+  struct Place {
+    int64_t vector, word, half;
+  };
+
+  bool areNibbles() const { return context.weight.layout.pairsColumns(); }
+  /// Vectors of columns whose integers share bytes.
+  int64_t sharing() const { return areNibbles() ? 2 : 1; }
 
   /// Digits of all rows, and pairs of them.
   int64_t digitRows() const { return blocking.rows * blocking.digits.count; }
@@ -31,7 +38,12 @@ private:
                                           mlir::ValueRange sums) override;
   mlir::SmallVector<mlir::Value> addChunk(LaneBuilder &lanes, mlir::Value step,
                                           mlir::ValueRange matrices);
-  Columns columnsOf(LaneBuilder &lanes, mlir::Value line, int64_t vector);
+  mlir::SmallVector<mlir::Value> columnsOf(LaneBuilder &lanes, mlir::Value line,
+                                           Place at);
+  mlir::SmallVector<mlir::Value> joinColumns(LaneBuilder &lanes,
+                                             mlir::ValueRange sums);
+  mlir::SmallVector<mlir::Value> partColumns(LaneBuilder &lanes,
+                                             mlir::ValueRange sums);
   DigitWords digitsOf(LaneBuilder &lanes, mlir::Value depth, int64_t pair);
 };
 

@@ -37,7 +37,15 @@ struct WeightCase {
   /// The integers are positions in a table of 16 numbers.
   bool hasTable = false;
   const char *leftType = "f32";
+  /// Bytes of two integers have those of two columns.
+  bool pairsColumns = false;
 
+  WeightCase of(const native::TargetInfo &target) const {
+    WeightCase changed = *this;
+    changed.pairsColumns =
+        bits == 4 && !hasTable && wantsPairsOfColumns(target);
+    return changed;
+  }
   int64_t depths() const { return group ? group : k; }
   int64_t stepDepths() const { return bits == 4 ? 8 : 4; }
   int64_t panels() const { return (n + 63) / 64; }
@@ -45,6 +53,25 @@ struct WeightCase {
   int64_t groups() const { return (k + depths() - 1) / depths(); }
   int64_t center() const { return hasOffset ? 0 : bits == 4 ? 7 : 128; }
 };
+
+const char *const byteOfDepths = R"mlir(
+    %byte = tensor.extract %q[%panel, %line, %column, %place] : PACKED
+    %word = arith.divui %k, %c4 : index
+    %half = arith.remui %word, %parts : index)mlir";
+
+const char *const byteOfColumns = R"mlir(
+    %c2 = arith.constant 2 : index
+    %c8 = arith.constant 8 : index
+    %inside = arith.remui %column, %c8 : index
+    %first = arith.subi %column, %inside : index
+    %pair = arith.remui %column, %c4 : index
+    %words = arith.muli %pair, %c2 : index
+    %depths = arith.divui %k, %c4 : index
+    %later = arith.remui %depths, %c2 : index
+    %near = arith.addi %first, %words : index
+    %slot = arith.addi %near, %later : index
+    %byte = tensor.extract %q[%panel, %line, %slot, %place] : PACKED
+    %half = arith.divui %inside, %c4 : index)mlir";
 
 std::string textOf(const WeightCase &c) {
   std::string text = R"mlir(
@@ -56,7 +83,7 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES,
       indexing_maps = [affine_map<(n, k) -> (n, k)>],
       iterator_types = ["parallel", "parallel"]}
       outs(%space : WEIGHT)
-      attrs = {anabranch.quantized_weight = array<i64: BITS, GROUP, CENTER, ROLE, CODE, SCALED>} {
+      attrs = {anabranch.quantized_weight = array<i64: BITS, GROUP, CENTER, ROLE, CODE, SCALED, NIBBLES>} {
   ^bb0(%out: f32):
     %n = linalg.index 0 : index
     %k = linalg.index 1 : index
@@ -69,10 +96,8 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES,
     %column = arith.remui %n, %c64 : index
     %line = arith.divui %k, %step : index
     %place = arith.remui %k, %c4 : index
-    %byte = tensor.extract %q[%panel, %line, %column, %place] : PACKED
+    BYTE
     %wide = arith.extui %byte : i8 to i32
-    %word = arith.divui %k, %c4 : index
-    %half = arith.remui %word, %parts : index
     %far = arith.muli %half, %c4 : index
     %shift = arith.index_cast %far : index to i32
     %low = arith.shrui %wide, %shift : i32
@@ -110,6 +135,7 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES,
       shape += number(size) + "x";
     return shape + type + ">";
   };
+  replaceAll(text, "BYTE", c.pairsColumns ? byteOfColumns : byteOfDepths);
   replaceAll(
       text, "NUMBER",
       c.hasTable
@@ -152,6 +178,7 @@ func.func @product(%x: LEFT, %q: PACKED, %s: SCALES, %o: SCALES,
   replaceAll(text, "CENTER", number(c.center()));
   replaceAll(text, "STEP", number(c.stepDepths()));
   replaceAll(text, "SCALED", "1");
+  replaceAll(text, "NIBBLES", c.pairsColumns ? "1" : "0");
   replaceAll(text, "PARTS", number(c.bits == 4 ? 2 : 1));
   replaceAll(text, "MASK", number(c.bits == 4 ? 15 : 255));
   replaceAll(text, "TYPE", c.scaleType);
@@ -192,9 +219,12 @@ struct Product {
   }
 
   double weight(int64_t n, int64_t k) const {
-    int64_t line = (n / 64 * c.steps() + k / c.stepDepths()) * 64 + n % 64;
-    auto byte = static_cast<uint8_t>(packed[line * 4 + k % 4]);
-    int64_t integer = c.bits == 8 ? byte : byte >> (k / 4 % 2 * 4) & 15;
+    int64_t step = (n / 64 * c.steps() + k / c.stepDepths()) * 64;
+    int64_t word =
+        c.pairsColumns ? n % 64 / 8 * 8 + n % 4 * 2 + k / 4 % 2 : n % 64;
+    auto byte = static_cast<uint8_t>(packed[(step + word) * 4 + k % 4]);
+    int64_t isHigh = (c.pairsColumns ? n : k) / 4 % 2;
+    int64_t integer = c.bits == 8 ? byte : byte >> (isHigh * 4) & 15;
     double number =
         c.hasTable ? table.values[integer] : double(integer - c.center());
     return number * scale.values[at(n, k)] + added(n, k);
@@ -273,9 +303,9 @@ struct Product {
 
 class QuantizedTest : public testing::TestWithParam<TargetAndCase<WeightCase>> {
 protected:
-  const WeightCase c = std::get<1>(GetParam());
   const native::TargetInfo target =
       llvm::cantFail(native::TargetInfo::get(std::get<0>(GetParam())));
+  const WeightCase c = std::get<1>(GetParam()).of(target);
 
   std::optional<KernelLibrary> compile() const {
     bool readsBytes = c.left != Left::Exact && target.dotsMixedBytes();

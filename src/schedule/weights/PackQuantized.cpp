@@ -50,12 +50,13 @@ public:
                                   layout.steps(depths),
                                   QuantizedWeight::panelColumns, 4};
     return make(shape, b.getI8Type(), [&](ArrayRef<Value> at) {
-      Value column = sum(product(at[0], QuantizedWeight::panelColumns), at[2]);
-      Value depth = sum(product(at[1], layout.stepDepths()), at[3]);
+      auto [column, depth] = placeOf(at);
       Value low = integer(column, depth);
       if (layout.bits == 8)
         return low;
-      Value high = integer(column, sum(depth, index(4)));
+      bool pairs = layout.pairsColumns();
+      Value high = integer(pairs ? sum(column, index(4)) : column,
+                           pairs ? depth : sum(depth, index(4)));
       Value four = b.create<arith::ConstantOp>(loc, b.getI8IntegerAttr(4));
       high = b.create<arith::ShLIOp>(loc, high, four);
       return b.create<arith::OrIOp>(loc, low, high).getResult();
@@ -142,6 +143,41 @@ private:
   }
   Value clamped(Value x, int64_t size) {
     return b.create<arith::MinUIOp>(loc, x, index(size - 1));
+  }
+
+  /// The column and the depth of a byte, or of its low nibble.
+  std::pair<Value, Value> placeOf(ArrayRef<Value> at) {
+    Value first = product(at[0], QuantizedWeight::panelColumns);
+    Value depth = sum(product(at[1], layout.stepDepths()), at[3]);
+    if (!layout.pairsColumns())
+      return {sum(first, at[2]), depth};
+    // Two words have the eight depths of a pair of columns.
+    constexpr int64_t size = QuantizedWeight::groupColumns;
+    Value group = product(quotient(at[2], size), size);
+    Value column = sum(group, quotient(remainder(at[2], size), 2));
+    return {sum(first, column), sum(depth, product(remainder(at[2], 2), 4))};
+  }
+
+  /// The position of a byte, and whether its high nibble has the integer.
+  struct BytePlace {
+    SmallVector<Value> position;
+    Value isHigh;
+  };
+  BytePlace byteOf(Value column, Value depth) {
+    constexpr int64_t width = QuantizedWeight::panelColumns,
+                      size = QuantizedWeight::groupColumns;
+    Value panel = quotient(column, width);
+    Value step = quotient(depth, layout.stepDepths());
+    Value line = remainder(column, width), place = remainder(depth, 4);
+    if (layout.bits == 8)
+      return {{panel, step, line, place}, {}};
+    Value half = remainder(quotient(depth, 4), 2);
+    if (!layout.pairsColumns())
+      return {{panel, step, line, place}, half};
+    Value pair = sum(product(quotient(line, size), size),
+                     product(remainder(line, 4), 2));
+    return {{panel, step, sum(pair, half), place},
+            remainder(quotient(line, 4), 2)};
   }
 
   /// A generic that computes each element from its index.
@@ -236,28 +272,24 @@ private:
   /// The integer of the weight minus the center, or the float that it stands
   /// for, as f32.
   Value unpack(const Parts &parts, Value column, Value depth) {
-    int64_t width = QuantizedWeight::panelColumns;
-    Value byte = b.create<tensor::ExtractOp>(
-        loc, parts.packed,
-        ValueRange{quotient(column, width),
-                   quotient(depth, layout.stepDepths()),
-                   remainder(column, width), remainder(depth, 4)});
+    BytePlace at = byteOf(column, depth);
+    Value byte = b.create<tensor::ExtractOp>(loc, parts.packed, at.position);
     if (Type small = layout.floatType(b.getContext()))
       return b.create<arith::ExtFOp>(
           loc, b.getF32Type(),
           Value(b.create<arith::BitcastOp>(loc, small, byte)));
     Value word = b.create<arith::ExtUIOp>(loc, b.getI32Type(), byte);
     if (layout.bits == 4) {
-      Value isHigh = remainder(quotient(depth, 4), 2);
-      Value shift =
-          b.create<arith::IndexCastOp>(loc, b.getI32Type(), product(isHigh, 4));
+      Value shift = b.create<arith::IndexCastOp>(loc, b.getI32Type(),
+                                                 product(at.isHigh, 4));
       word = b.create<arith::ShRUIOp>(loc, word, shift);
       word = b.create<arith::AndIOp>(
           loc, word, b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(15)));
     }
     if (parts.table) {
-      Value at = b.create<arith::IndexCastUIOp>(loc, b.getIndexType(), word);
-      return b.create<tensor::ExtractOp>(loc, parts.table, at);
+      Value position =
+          b.create<arith::IndexCastUIOp>(loc, b.getIndexType(), word);
+      return b.create<tensor::ExtractOp>(loc, parts.table, position);
     }
     Value center = b.create<arith::ConstantOp>(
         loc, b.getI32IntegerAttr(static_cast<int32_t>(layout.center)));
@@ -467,6 +499,8 @@ private:
       return {};
     bool isInteger = layout->code == QuantizedWeight::Code::Integer;
     layout->left = isInteger ? left : QuantizedWeight::Left::Exact;
+    if (isInteger && layout->bits == 4 && role.pairsColumns)
+      layout->nibbles = QuantizedWeight::Nibbles::Columns;
     b.setInsertionPoint(op);
     if (formula->order)
       known.order = formula->order->depths(b, op.getLoc());

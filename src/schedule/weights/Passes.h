@@ -36,11 +36,13 @@ using ChoosePanels =
 /// panels, in `initialize`. `choose` gives the layout for each product.
 std::unique_ptr<mlir::Pass> createPackConstantsPass(ChoosePanels choose);
 
-/// The operand of a contraction that a kernel reads in few bits, its loops, and
-/// whether the kernel may round the other operand to bytes.
+/// The operand of a contraction that a kernel reads in few bits, its loops,
+/// whether the kernel may round the other operand to bytes, and whether bytes
+/// of two integers of four bits are to have those of two columns.
 struct WeightRole {
   unsigned operand, column, depth;
   bool roundsLeft = false;
+  bool pairsColumns = false;
 };
 using ChooseWeight =
     std::function<std::optional<WeightRole>(mlir::linalg::GenericOp)>;
