@@ -76,7 +76,7 @@ void AttentionBlocking::chooseTileBlocks(ir::AttentionOp op) {
   constexpr int64_t enoughTiles = 16, mostKeys = 128, keysOfVectors = 64;
   int64_t manyQueries = hasParts() ? 256 : 128, someQueries = manyQueries / 2;
   way = Way::Tiles;
-  usesDots = false;
+  usesDots = usesMatrices = false;
   keyVectors = valueVectors = tileColumns / lanes;
   auto result = cast<RankedTensorType>(op.getResult().getType());
   int64_t length = result.getShape().end()[-2];
@@ -118,6 +118,8 @@ double AttentionBlocking::cyclesOfKey(int64_t used,
   const machine::CpuModel &cpu = target.model;
   double rate = target.rate(usesDots ? native::Multiply::DotBF16
                                      : native::Multiply::FmaF32);
+  if (usesMatrices)
+    rate *= MatrixBlock::words;
   double bytes = element.getIntOrFloatBitWidth() / (usesDots ? 16.0 : 8.0);
   if (isStreamed())
     return std::max(double(used) / rate, bytes / cpu.l2Load);
@@ -187,6 +189,13 @@ AttentionBlocking AttentionBlocking::packed(ir::AttentionOp op,
                                       target.rate(native::Multiply::FmaF32);
   if (chosen.usesDots)
     chosen.head = llvm::alignTo(chosen.head, perWord * chosen.lanes);
+  chosen.usesMatrices =
+      chosen.usesDots && chosen.lanes == MatrixBlock::lanes &&
+      target.isa().hasMatrices(native::Isa::MatrixProduct::BF16);
+  if (chosen.usesMatrices && chosen.rows % 2 && chosen.rows > 1) {
+    ++chosen.rows;
+    chosen.queries = llvm::alignTo(chosen.queries, chosen.rows);
+  }
   chosen.scoreRows = chosen.queries;
   return chosen;
 }
@@ -215,6 +224,7 @@ void AttentionBlocking::chooseStreams(ir::AttentionOp op) {
       cast<RankedTensorType>(op.getQuery().getType()).getShape().end()[-2];
   auto value = cast<RankedTensorType>(op.getValue().getType());
   way = Way::Streamed;
+  usesMatrices = false;
   group = chooseGroup(op, length, mostStreamed);
   rows = queries = scoreRows = group * length;
   valueHead = llvm::alignTo(value.getShape().back(), lanes);

@@ -5,6 +5,7 @@
 #define ANABRANCH_KERNELS_ATTENTION_ATTENTIONBLOCKING_H
 
 #include "ir/Anabranch.h"
+#include "kernels/microkernel/MatrixBlock.h"
 #include "native/target/Target.h"
 
 namespace anabranch {
@@ -30,7 +31,9 @@ struct AttentionBlocking {
   enum class Way { Streamed, Packed, Tiles };
   Way way = Way::Packed;
   bool usesDots = false; ///< an instruction multiplies pairs of bf16
-  int64_t group = 1;     ///< heads of a tile, which share keys
+  /// One multiplies two words of two rows and of two columns (MatrixBlock.h).
+  bool usesMatrices = false;
+  int64_t group = 1; ///< heads of a tile, which share keys
   /// Of an element that tile registers multiply: three of f32 (FloatParts.h).
   int64_t parts = 1;
 
@@ -44,6 +47,8 @@ struct AttentionBlocking {
   bool usesTiles() const { return way == Way::Tiles; }
   bool multipliesPairs() const { return usesTiles() || usesDots; }
   bool hasParts() const { return parts > 1; }
+  /// Words of a column that are neighbours in a panel.
+  int64_t wordsAtOnce() const { return usesMatrices ? MatrixBlock::words : 1; }
 
   /// Words of a part in scratch memory.
   int64_t queryWords() const { return inWords(queries * head); }

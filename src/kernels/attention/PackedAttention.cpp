@@ -112,11 +112,18 @@ void PackedAttention::begin() {
 void PackedAttention::prepare(const AttentionContext::KeyBlock &keys) {
   if (attention.blocking.usesDots) {
     packing.packKeys(keys, lanes.index(attention.blocking.keys));
-    return packing.packValues(
-        keys, lanes.ceilDivIndex(keys.count, lanes.index(perWord())));
+    return packing.packValues(keys, wordsOf(keys));
   }
   packKeys(keys.first);
   packValues(keys);
+}
+
+/// The words of a block's keys, with those that fill up a group of neighbours.
+/// These have weights of zero.
+Value PackedAttention::wordsOf(const AttentionContext::KeyBlock &keys) const {
+  Value side = lanes.index(attention.blocking.wordsAtOnce());
+  Value words = lanes.ceilDivIndex(keys.count, lanes.index(perWord()));
+  return lanes.mulIndex(lanes.ceilDivIndex(words, side), side);
 }
 
 MicroKernel PackedAttention::microKernel(int64_t vectors,
@@ -131,6 +138,7 @@ MicroKernel PackedAttention::microKernel(int64_t vectors,
                      /*rightStep=*/blocking.lanes * vectors};
   if (blocking.usesDots)
     kernel.product.pairs = WordProduct::Pairs::Dot;
+  kernel.product.isMatrix = blocking.usesMatrices;
   return kernel;
 }
 
@@ -150,11 +158,10 @@ void PackedAttention::mix(const AttentionContext::RowBlock &,
   const AttentionBlocking &blocking = attention.blocking;
   const AttentionContext::Scratch &scratch = attention.scratch;
   Value weights = blocking.usesDots ? scratch.weights : scratch.scores;
-  Value words = lanes.ceilDivIndex(keys.count, lanes.index(perWord()));
   multiply(microKernel(blocking.valueVectors, blocking.valueHead), outputBlock,
            "_output",
            {weights, scratch.values, scratch.output, blocking.keys / perWord(),
-            blocking.valueHead, words, /*continues=*/true});
+            blocking.valueHead, wordsOf(keys), /*continues=*/true});
 }
 
 } // namespace kernels

@@ -36,6 +36,7 @@ private:
     return attention.blocking.usesDots ? PairPacking::perWord : 1;
   }
   MicroKernel microKernel(int64_t vectors, int64_t sumStride) const;
+  mlir::Value wordsOf(const AttentionContext::KeyBlock &keys) const;
   void packKeys(mlir::Value firstKey);
   void packValues(const AttentionContext::KeyBlock &keys);
 

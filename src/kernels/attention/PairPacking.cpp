@@ -3,6 +3,7 @@
 
 #include "kernels/attention/PairPacking.h"
 
+#include "kernels/emit/Memory.h"
 #include "kernels/emit/Transpose.h"
 #include "kernels/microkernel/FloatParts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -165,6 +166,28 @@ void PairPacking::storeKeyWords(ArrayRef<Value> rows, int64_t column,
     storeParts(low[i], high[i], to, place(i), attention.blocking.keyWords());
 }
 
+/// Stores the words of two keys at a time, two words of each. LLVM would load
+/// all columns first.
+void PairPacking::storeKeyMatrices(ArrayRef<Value> rows, int64_t column,
+                                   Value at) {
+  LaneBuilder::Scope scope(lanes);
+  keepOrder(lanes);
+  Value key = attention.op.getKey();
+  int64_t width = attention.blocking.lanes, side = MatrixBlock::words;
+  for (int64_t row = 0; row < width; row += side) {
+    Value first = words(key, rows[row], column);
+    Value second = words(key, rows[row + 1], column);
+    for (int64_t word = 0; word < width; word += side)
+      memory.store(
+          lanes.make<vector::ShuffleOp>(first, second,
+                                        ArrayRef<int64_t>{word, word + 1,
+                                                          width + word,
+                                                          width + word + 1}),
+          attention.scratch.keys,
+          lanes.addIndex(at, lanes.index(word * keyColumns() + row * side)));
+  }
+}
+
 void PairPacking::packKeys(const AttentionContext::KeyBlock &keys,
                            Value count) {
   const AttentionBlocking &blocking = attention.blocking;
@@ -176,19 +199,40 @@ void PairPacking::packKeys(const AttentionContext::KeyBlock &keys,
     Value panel =
         lanes.mulIndex(lanes.divIndex(group, width),
                        lanes.index(blocking.head / perWord * columns));
-    Value start = lanes.addIndex(panel, lanes.remIndex(group, width));
+    Value column = lanes.mulIndex(lanes.remIndex(group, width),
+                                  lanes.index(blocking.wordsAtOnce()));
+    Value start = lanes.addIndex(panel, column);
     attention.placeRows(attention.op.getKey(), rows);
-    for (int64_t at = 0; at < blocking.head; at += step)
-      storeKeyWords(rows, at,
-                    lanes.addIndex(start, lanes.index(at / perWord * columns)));
+    for (int64_t at = 0; at < blocking.head; at += step) {
+      Value place = lanes.addIndex(start, lanes.index(at / perWord * columns));
+      if (blocking.usesMatrices)
+        storeKeyMatrices(rows, at, place);
+      else
+        storeKeyWords(rows, at, place);
+    }
   });
 }
 
-/// Stores a vector of columns of the values of a word's two keys.
+/// Stores a vector of columns of the values of the keys of a word, or of two
+/// words that are neighbours.
 void PairPacking::storeValueWords(const AttentionContext::KeyBlock &keys,
                                   Value word, int64_t column, Value at) {
   const AttentionBlocking &blocking = attention.blocking;
   Value to = attention.scratch.values;
+  if (blocking.usesMatrices) {
+    keepOrder(lanes);
+    Value first = valuePairs(keys, word, column);
+    Value second =
+        valuePairs(keys, lanes.addIndex(word, lanes.index(1)), column);
+    int64_t width = blocking.lanes;
+    for (int64_t from : {int64_t(0), width / 2})
+      memory.store(lanes.make<vector::ShuffleOp>(
+                       first, second,
+                       ArrayRef<int64_t>{from, width + from, from + 1,
+                                         width + from + 1}),
+                   to, lanes.addIndex(at, lanes.index(2 * from)));
+    return;
+  }
   if (!blocking.hasParts())
     return memory.store(valuePairs(keys, word, column), to, at);
   Value width = lanes.index(blocking.lanes);
@@ -202,13 +246,13 @@ void PairPacking::storeValueWords(const AttentionContext::KeyBlock &keys,
 void PairPacking::packValues(const AttentionContext::KeyBlock &keys,
                              Value words) {
   const AttentionBlocking &blocking = attention.blocking;
-  int64_t columns = valueColumns();
-  lanes.loop(lanes.index(0), words, 1, [&](Value word) {
+  int64_t columns = valueColumns(), side = blocking.wordsAtOnce();
+  lanes.loop(lanes.index(0), words, side, [&](Value word) {
     for (int64_t at = 0; at < blocking.valueHead; at += blocking.lanes) {
       int64_t panel = at / columns * columns * blocking.keys / perWord;
       storeValueWords(keys, word, at,
                       lanes.addIndex(lanes.mulIndex(word, lanes.index(columns)),
-                                     lanes.index(panel + at % columns)));
+                                     lanes.index(panel + at % columns * side)));
     }
   });
 }

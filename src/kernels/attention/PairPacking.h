@@ -9,6 +9,11 @@
 //   values    [part][panel][keys / 2][column]  pairs of keys
 //   weights   [part][query][keys / 2]          pairs of keys
 //
+// Where instructions multiply matrices, two words of a column are neighbours:
+//
+//   keys      [panel][head / 4][column][2]
+//   values    [panel][keys / 4][column][2]
+//
 // bf16 is one part, and its pairs are neighbours. Floats are three parts
 // (FloatParts.h), and their queries are scaled. Their pairs are a vector apart,
 // so that two vectors make a vector of words.
@@ -35,7 +40,8 @@ public:
   void packQueries();
   /// Packs the first `count` keys of a block.
   void packKeys(const AttentionContext::KeyBlock &keys, mlir::Value count);
-  /// Packs a block's values, with zeros up to `words` pairs of keys.
+  /// Packs a block's values, with zeros up to `words` pairs of keys, of which
+  /// there are whole groups of neighbours.
   void packValues(const AttentionContext::KeyBlock &keys, mlir::Value words);
 
   /// Stores the weights of two neighbouring vectors of keys as parts. `place`
@@ -66,6 +72,8 @@ private:
   void storeQueryWords(mlir::Value row, int64_t column, mlir::Value at);
   void storeKeyWords(mlir::ArrayRef<mlir::Value> rows, int64_t column,
                      mlir::Value at);
+  void storeKeyMatrices(mlir::ArrayRef<mlir::Value> rows, int64_t column,
+                        mlir::Value at);
   void storeValueWords(const AttentionContext::KeyBlock &keys, mlir::Value word,
                        int64_t column, mlir::Value at);
   void storeParts(mlir::Value low, mlir::Value high, mlir::Value to,
