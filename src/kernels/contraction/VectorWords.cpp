@@ -118,14 +118,16 @@ VectorWords VectorWords::choose(const Contraction &contraction,
                                 const native::TargetInfo &target) {
   VectorWords words{target.lanes(contraction.element.getIntOrFloatBitWidth()),
                     widestWord(contraction, target)};
-  // Copies of operands are made for products of single words.
-  words.word.product.isMatrix &= words.readsPanels(contraction);
+  // Other copies of operands are made for products of single words.
+  words.word.product.isMatrix &=
+      words.readsPanels(contraction) || QuantizedOperand::find(contraction);
   words.splitsPanels = splitsPanelsOnce(contraction, words);
   if (words.splitsPanels || readsFewRowsInPlace(contraction, words) ||
       widensInCopy(contraction, words))
     words.word = Word();
   words.codes = QuantizedOperand::codesIn(contraction, words.word, target.isa(),
                                           words.lanes);
+  words.word.product.isMatrix &= !words.codes;
   return words;
 }
 

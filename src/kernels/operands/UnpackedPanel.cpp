@@ -49,23 +49,43 @@ void UnpackedPanel::fillVector(Value step, const Columns &columns, bool whole) {
       lanes.divIndex(first, lanes.index(weight.layout.group)), columns.first);
   if (whole && kPack == 2 && !factors.scale && !factors.offset &&
       integers.makesPairs()) {
-    for (auto [i, pairs] : llvm::enumerate(integers.pairsOf(bytes)))
-      store(lanes.addIndex(first, lanes.index(i * kPack)), columns, pairs);
+    std::array<Value, 2> pairs = integers.pairsOf(bytes);
+    ArrayRef<Value> words(pairs);
+    int64_t side = wordsAtOnce();
+    for (int64_t i = 0; i < CodePairs::depths / kPack; i += side)
+      store(lanes.addIndex(first, lanes.index(i * kPack)), columns,
+            words.slice(i, side));
     return;
   }
-  for (int64_t depth = 0; depth < depths; depth += kPack) {
+  int64_t atOnce = kPack * wordsAtOnce();
+  for (int64_t depth = 0; depth < depths; depth += atOnce) {
     SmallVector<Value> numbers;
-    for (int64_t i = 0; i < kPack; ++i)
+    for (int64_t i = 0; i < atOnce; ++i)
       numbers.push_back(number(bytes, depth + i, factors));
-    storeWord(lanes.addIndex(first, lanes.index(depth)), columns, numbers,
-              whole);
+    storeNumbers(lanes.addIndex(first, lanes.index(depth)), columns, numbers,
+                 whole);
   }
 }
 
-void UnpackedPanel::store(Value depth, const Columns &columns, Value word) {
+int64_t UnpackedPanel::wordsAtOnce() const {
+  return gemm.layout.word.product.isMatrix ? MatrixBlock::words : 1;
+}
+
+void UnpackedPanel::store(Value depth, const Columns &columns,
+                          ArrayRef<Value> words) {
   Value row = gemm.words(lanes.subIndex(depth, firstDepth));
   Value at = lanes.mulIndex(row, lanes.index(gemm.layout.tiling.columns()));
-  floats.store(word, panel, lanes.addIndex(at, lanes.index(columns.place)));
+  auto side = static_cast<int64_t>(words.size());
+  at = lanes.addIndex(at, lanes.index(columns.place * side));
+  if (side == 1)
+    return floats.store(words[0], panel, at);
+  int64_t width = gemm.layout.tiling.lanes;
+  for (int64_t from : {int64_t(0), width / 2})
+    floats.store(
+        lanes.make<vector::ShuffleOp>(
+            words[0], words[1],
+            ArrayRef<int64_t>{from, width + from, from + 1, width + from + 1}),
+        panel, lanes.addIndex(at, lanes.index(from * side)));
 }
 
 /// The numbers of one depth.
@@ -106,8 +126,8 @@ static Value makePairs(LaneBuilder &lanes, ArrayRef<Value> numbers, Type type) {
   return lanes.make<LLVM::BitcastOp>(type, halves);
 }
 
-void UnpackedPanel::storeWord(Value depth, const Columns &columns,
-                              ArrayRef<Value> numbers, bool whole) {
+void UnpackedPanel::storeNumbers(Value depth, const Columns &columns,
+                                 ArrayRef<Value> numbers, bool whole) {
   auto exists = [&](Value at) {
     return lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ult, at, endDepth);
   };
@@ -118,9 +138,14 @@ void UnpackedPanel::storeWord(Value depth, const Columns &columns,
       known[i] =
           lanes.make<arith::SelectOp>(isThere, known[i], floats.zeroVector());
     }
-    store(depth, columns,
-          known.size() == 1 ? known[0]
-                            : makePairs(lanes, known, floats.vectorType()));
+    SmallVector<Value> words;
+    size_t kPack = gemm.layout.word.kPack;
+    for (size_t i = 0; i < known.size(); i += kPack)
+      words.push_back(kPack == 1
+                          ? known[i]
+                          : makePairs(lanes, ArrayRef(known).slice(i, kPack),
+                                      floats.vectorType()));
+    store(depth, columns, words);
   };
   if (whole)
     return storeKnown();

@@ -40,9 +40,12 @@ private:
 
   void fillStep(mlir::Value step, bool whole);
   void fillVector(mlir::Value step, const Columns &columns, bool whole);
-  void storeWord(mlir::Value depth, const Columns &columns,
-                 llvm::ArrayRef<mlir::Value> numbers, bool whole);
-  void store(mlir::Value depth, const Columns &columns, mlir::Value word);
+  /// Words of a column that are neighbours in the panel.
+  int64_t wordsAtOnce() const;
+  void storeNumbers(mlir::Value depth, const Columns &columns,
+                    llvm::ArrayRef<mlir::Value> numbers, bool whole);
+  void store(mlir::Value depth, const Columns &columns,
+             llvm::ArrayRef<mlir::Value> words);
   mlir::Value number(mlir::Value bytes, int64_t depth,
                      const WeightIntegers::Parameters &factors);
 };
