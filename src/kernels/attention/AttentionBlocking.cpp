@@ -118,7 +118,7 @@ double AttentionBlocking::cyclesOfKey(int64_t used,
   const machine::CpuModel &cpu = target.model;
   double rate = target.rate(usesDots ? native::Multiply::DotBF16
                                      : native::Multiply::FmaF32);
-  if (usesMatrices)
+  if (usesMatrices && rows > 1)
     rate *= MatrixBlock::words;
   double bytes = element.getIntOrFloatBitWidth() / (usesDots ? 16.0 : 8.0);
   if (isStreamed())
