@@ -62,7 +62,7 @@ private:
   int64_t last;  ///< the new token
   int64_t begin; ///< the first token of the window
   int64_t base;  ///< the first token of that one's page
-  float *query;  ///< [head size][Heads], scaled
+  float *query;  ///< [Heads][head size], scaled
   float *weights;
   int64_t pitch;
   float inverse[Heads];
@@ -114,9 +114,8 @@ private:
   void scaleQuery() {
     const T *from = static_cast<const T *>(decode.query) +
                     request * decode.queryStep + head * size;
-    for (int64_t place = 0; place < size; ++place)
-      for (int h = 0; h < Heads; ++h)
-        query[place * Heads + h] = widen(from[h * size + place]) * decode.scale;
+    for (int64_t i = 0; i < Heads * size; i += width)
+      store(query + i, load(from + i) * decode.scale);
   }
 
   void scorePages() {
@@ -156,7 +155,7 @@ private:
         key[v] = load(from + v * width);
       for (int h = 0; h < Heads; ++h)
         for (int v = 0; v < Vectors; ++v)
-          sums[h][v] += key[v] * query[place * Heads + h];
+          sums[h][v] += key[v] * query[h * size + place];
     }
     for (int h = 0; h < Heads; ++h)
       for (int v = 0; v < Vectors; ++v)
@@ -167,12 +166,14 @@ private:
   void scoreLast() {
     const T *key = static_cast<const T *>(decode.key) +
                    request * decode.keyStep + keyHead * size;
-    float sums[Heads] = {};
-    for (int64_t place = 0; place < size; ++place)
+    Floats sums[Heads] = {};
+    for (int64_t place = 0; place < size; place += width) {
+      Floats part = load(key + place);
       for (int h = 0; h < Heads; ++h)
-        sums[h] += widen(key[place]) * query[place * Heads + h];
+        sums[h] += part * load(query + h * size + place);
+    }
     for (int h = 0; h < Heads; ++h)
-      weights[h * pitch + last - base] = sums[h];
+      weights[h * pitch + last - base] = sumOf(sums[h]);
   }
 
   /// Makes the exponentials of one head's scores, and returns their sum.
@@ -184,19 +185,14 @@ private:
     Floats most = load(scores);
     for (int64_t token = width; token < whole; token += width)
       most = larger(most, load(scores + token));
-    float largest = most[0];
-    for (int lane = 1; lane < width; ++lane)
-      largest = std::max(largest, most[lane]);
+    float largest = largestOf(most);
     Floats sums = {};
     for (int64_t token = 0; token < whole; token += width) {
       Floats weight = exponential(load(scores + token) - largest);
       store(scores + token, weight);
       sums += weight;
     }
-    float sum = 0;
-    for (int lane = 0; lane < width; ++lane)
-      sum += sums[lane];
-    return sum;
+    return sumOf(sums);
   }
 
   /// Sums the values of some vectors of places over all tokens.

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace anabranch::paged {
 namespace {
@@ -21,14 +22,6 @@ using Halves __attribute__((vector_size(ANABRANCH_PAGED_VECTOR_BYTES / 2))) =
 struct BFloat {
   uint16_t bits;
 };
-
-inline float widen(float number) { return number; }
-inline float widen(BFloat number) {
-  uint32_t bits = uint32_t(number.bits) << 16;
-  float wide;
-  std::memcpy(&wide, &bits, sizeof wide);
-  return wide;
-}
 
 inline Floats load(const float *from) {
   Floats vector;
@@ -59,6 +52,27 @@ inline Floats choose(Words which, Floats yes, Floats no) {
 }
 
 inline Floats larger(Floats a, Floats b) { return choose(Words(a < b), b, a); }
+
+/// The vector with neighbouring groups of `Group` lanes exchanged.
+template <int Group, int... Lane>
+inline Floats exchanged(Floats vector, std::integer_sequence<int, Lane...>) {
+  return __builtin_shufflevector(vector, vector, (Lane ^ Group)...);
+}
+/// Joins all lanes by a function of two vectors, in log2(width) steps.
+template <int Group = width / 2, typename Join>
+inline float joined(Floats vector, Join join) {
+  if constexpr (Group == 0)
+    return vector[0];
+  else
+    return joined<Group / 2>(
+        join(vector, exchanged<Group>(
+                         vector, std::make_integer_sequence<int, width>())),
+        join);
+}
+inline float sumOf(Floats vector) {
+  return joined(vector, [](Floats a, Floats b) { return a + b; });
+}
+inline float largestOf(Floats vector) { return joined(vector, larger); }
 
 /// e^x for x up to 0; the least normal number instead of less. NaN gives NaN.
 inline Floats exponential(Floats x) {
