@@ -33,6 +33,7 @@ metrics         figures for a monitoring system
 purity          which operators and graphs write nothing in place; defines such operators
 parameter_file  moves parameters out of memory
 memory          how much memory there is
+huge_pages      has memory in huge pages
 scratch         private folders for what is being compiled
 collector       lets the garbage collector rest
 dynamo_lock     lets one thread trace at a time

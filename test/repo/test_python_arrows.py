@@ -20,6 +20,7 @@ BASE = {
     "config",
     "dynamo_lock",
     "errors",
+    "huge_pages",
     "location",
     "memory",
     "metrics",

@@ -116,6 +116,7 @@ _HOMES = {
     "pages": ("attend_pages",),
     "machine": (
         "collector_at_rest",
+        "gather_huge_pages",
         "peak_memory",
         "require_memory",
         "scratch_folder",

@@ -5,9 +5,15 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from .. import collector, memory, scratch
+from .. import collector, huge_pages, memory, scratch
 
-__all__ = ["collector_at_rest", "peak_memory", "require_memory", "scratch_folder"]
+__all__ = [
+    "collector_at_rest",
+    "gather_huge_pages",
+    "peak_memory",
+    "require_memory",
+    "scratch_folder",
+]
 
 
 def require_memory(needed: int, purpose: str, advice: str) -> None:
@@ -19,6 +25,13 @@ def require_memory(needed: int, purpose: str, advice: str) -> None:
 def peak_memory() -> int:
     """The most bytes of memory that this process has had."""
     return memory.peak()
+
+
+def gather_huge_pages(address: int, size: int) -> bool:
+    """Asks the system to have memory that is written already in huge pages, at once. The
+    values stay. False: the memory stays as it is, since the system has no such pages,
+    or has too few."""
+    return huge_pages.gather(address, size)
 
 
 def scratch_folder() -> AbstractContextManager[str]:
