@@ -11,6 +11,7 @@ kept_products    programs of products that no graph calls, kept for the next sta
 rounded_linear   products of rounded weights
 rounded_kernels  vLLM's kernels of quantised checkpoints, which call these products
 attention        attention and the paged cache as one operator
+greedy           takes greedy tokens from logits of 16 bits
 regions          has PyTorch trace equal layers once
 saved            graphs that vLLM saves and loads
 metrics          Anabranch's counters beside vLLM's metrics

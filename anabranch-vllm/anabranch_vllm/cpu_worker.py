@@ -4,17 +4,19 @@ weights were loaded, programs pack them again."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch._dynamo.exc import TorchDynamoException
 from vllm.model_executor.layers.attention.attention import Attention
+from vllm.v1.outputs import SamplerOutput
 from vllm.v1.worker.cpu_worker import CPUWorker
 
 import anabranch
 from anabranch import extension
 
-from . import attention, linear, metrics, regions, settings
+from . import attention, greedy, linear, metrics, regions, settings
 
 _log = logging.getLogger("vllm.anabranch")
 
@@ -36,6 +38,7 @@ class AnabranchWorker(CPUWorker):
         super().load_model(*arguments, **named)
         for model in self._models():
             attention.join_all(model, Attention)
+        greedy.join(self.model_runner.sampler, SamplerOutput)
         if settings.moves_weights():
             self._move_weights()
 
@@ -57,6 +60,12 @@ class AnabranchWorker(CPUWorker):
     def _determine_without_regions(self) -> int:
         with extension.collector_at_rest():
             return super().determine_available_memory()
+
+    def initialize_from_config(self, *arguments: Any, **named: Any) -> None:
+        super().initialize_from_config(*arguments, **named)
+        # A step reads some pages of the cache of each request and layer, which lie apart.
+        for memory in _memories(self.model_runner.kv_caches):
+            extension.gather_huge_pages(memory.data_ptr(), memory.nbytes())
 
     def compile_or_warm_up_model(self) -> Any:
         with extension.collector_at_rest():
@@ -106,3 +115,9 @@ class AnabranchWorker(CPUWorker):
         for model in self._models():
             anabranch.refresh(model)
         extension.drop_moved_pages()
+
+
+def _memories(tensors: Iterable[torch.Tensor]) -> list[torch.UntypedStorage]:
+    """The memories that some tensors view, each once."""
+    storages = [tensor.untyped_storage() for tensor in tensors]
+    return list({memory.data_ptr(): memory for memory in storages}.values())

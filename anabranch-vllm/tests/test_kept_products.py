@@ -56,6 +56,18 @@ def test_other_arguments_are_another_program(weight) -> None:
     assert anabranch.counters.loaded == 0
 
 
+@torch.no_grad()
+def test_rows_that_lie_apart_are_another_program(weight) -> None:
+    x = torch.randn(7, 48)
+    for given in (x[:, :32].contiguous(), x[:, :32]):
+        made = kept_products.program(product, (given, weight))
+        expected = product(given.double(), weight.double())
+        torch.testing.assert_close(
+            made(given, weight).double(), expected, rtol=1e-4, atol=1e-4
+        )
+    assert len(kept()) == 2
+
+
 def test_a_damaged_file_is_replaced(weight, caplog) -> None:
     run(weight)
     (path,) = kept()

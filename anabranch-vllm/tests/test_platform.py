@@ -14,16 +14,25 @@ import pytest
 import torch
 
 import anabranch
+from anabranch import extension
 from anabranch_vllm import attention, linear, settings
 
 # Modules of vLLM from which this package takes a class.
 PLATFORM = "vllm.platforms.cpu"
 WORKER = "vllm.v1.worker.cpu_worker"
 LAYERS = "vllm.model_executor.layers.attention.attention"
+OUTPUTS = "vllm.v1.outputs"
 
 
 class AttentionLayer(torch.nn.Module):
     """Stands in for vLLM's class, of which the models here have no layer."""
+
+
+class Sampler:
+    """Stands in for vLLM's, which test_greedy.py has."""
+
+    def forward(self, logits, sampling_metadata) -> str:
+        return "vLLM's"
 
 
 class CpuWorker:
@@ -33,7 +42,9 @@ class CpuWorker:
         self.model = model
         self.draft: torch.nn.Module | None = None
         self.model_config = SimpleNamespace(quantization=None)
-        self.model_runner = SimpleNamespace(get_draft_model=lambda: self.draft)
+        self.model_runner = SimpleNamespace(
+            get_draft_model=lambda: self.draft, sampler=Sampler(), kv_caches=[]
+        )
 
     def get_model(self):
         return self.model
@@ -42,6 +53,10 @@ class CpuWorker:
         for model in (self.model, self.draft):
             if isinstance(model, torch.nn.Linear):
                 linear.VisibleLinear(None, lambda: True)(model, True)
+
+    def initialize_from_config(self, memory: torch.Tensor) -> None:
+        """The caches of layers are views of one memory."""
+        self.model_runner.kv_caches = [memory[:3], memory[3:]]
 
     def determine_available_memory(self) -> int:
         self.profile()
@@ -81,7 +96,7 @@ class CpuPlatform:
 @pytest.fixture
 def stand_ins(monkeypatch):
     """Modules of vLLM's names, for the modules that derive from vLLM's classes."""
-    for name in (WORKER, PLATFORM, LAYERS):
+    for name in (WORKER, PLATFORM, LAYERS, OUTPUTS):
         parts = name.split(".")
         for end in range(1, len(parts) + 1):
             folder = ".".join(parts[:end])
@@ -89,6 +104,7 @@ def stand_ins(monkeypatch):
     sys.modules[PLATFORM].CpuPlatform = CpuPlatform
     sys.modules[WORKER].CPUWorker = CpuWorker
     sys.modules[LAYERS].Attention = AttentionLayer
+    sys.modules[OUTPUTS].SamplerOutput = SimpleNamespace
     ours = ("anabranch_vllm.cpu_platform", "anabranch_vllm.cpu_worker")
     for name in ours:
         monkeypatch.delitem(sys.modules, name, raising=False)
@@ -333,3 +349,23 @@ def test_weights_that_are_loaded_anew_are_packed(worker) -> None:
     ):
         load()
         torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_greedy_tokens_need_no_float32_logits(worker) -> None:
+    """The rest of what a batch may ask for is in test_greedy.py."""
+    worker.load_model()
+    sampler, random = worker.model_runner.sampler, SimpleNamespace(all_greedy=False)
+    logits = torch.randn(3, 100)
+    assert sampler.forward(logits, random) == "vLLM's"
+    assert sampler.forward(logits.bfloat16(), random) == "vLLM's"
+    assert anabranch.counters.graphs == 1  # the program of 16 bits
+
+
+def test_the_cache_gets_huge_pages_once(worker, monkeypatch) -> None:
+    asked = []
+    monkeypatch.setattr(
+        extension, "gather_huge_pages", lambda *place: asked.append(place)
+    )
+    memory = torch.zeros(8, 1024)
+    worker.initialize_from_config(memory)
+    assert asked == [(memory.data_ptr(), memory.nbytes)]
