@@ -18,6 +18,7 @@ PAGE = ROOT / "torchair-compat" / "OPERATORS.md"
 LINE = 88  # columns of a line of Python
 DECORATORS = {
     "atb_operator",
+    "atb_operator_of",
     "npu_attention",
     "npu_effect",
     "npu_function",
@@ -43,7 +44,7 @@ def definitions() -> list[Operator]:
                 continue
             decorators = decorators_of(node)
             if decorators & DECORATORS:
-                is_atb = "atb_operator" in decorators
+                is_atb = bool(decorators & {"atb_operator", "atb_operator_of"})
                 found.append(Operator(node.name, file, summary(node), is_atb))
     return found
 

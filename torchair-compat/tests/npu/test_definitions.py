@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated
 
 import pytest
@@ -18,6 +19,7 @@ from torchair._impl.operators.definition import COMPOSITIONS
 from torchair._impl.operators.schema import (
     Reserved,
     Written,
+    arguments_of,
     reserved_arguments,
     schema_of,
 )
@@ -44,6 +46,29 @@ def writes(key: Written, value: Written, at: Tensor) -> None:
 
 def in_place(x: Written, at: Tensor) -> Written:
     raise NotImplementedError
+
+
+@dataclass
+class Shared:
+    x: Tensor
+    lengths: Annotated[list[int], "SymInt[]"]
+    _: KW_ONLY
+    mode: str | None = None
+
+
+@dataclass
+class Into(Shared):
+    n: int
+    _: KW_ONLY
+    out: Written
+
+
+def test_arguments_that_forms_share() -> None:
+    """A class that adds to another one's arguments puts its own after them."""
+    text = "(Tensor x, SymInt[] lengths, *, str? mode=None)"
+    assert arguments_of(Shared) == text
+    text = "(Tensor x, SymInt[] lengths, int n, *, str? mode=None, Tensor(a!) out)"
+    assert arguments_of(Into) == text
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from .schema import reserved_arguments, schema_of, signature_of
 __all__ = [
     "COMPOSITIONS",
     "atb_operator",
+    "atb_operator_of",
     "atb_overload",
     "called_by",
     "npu_attention",
@@ -58,13 +59,19 @@ def atb_operator(function: _F) -> _F:
     return _composition(function, schema_of(function), reserved, _ATB)
 
 
-def atb_overload(operator: str, overload: str) -> Callable[[_F], _F]:
+def atb_operator_of(schema: str) -> Callable[[_F], _F]:
+    """`atb_operator` for a function whose arguments other forms of it share. `schema` is
+    the text after the name."""
+    return lambda function: _composition(function, schema, {}, _ATB)
+
+
+def atb_overload(operator: str, overload: str, schema: str) -> Callable[[_F], _F]:
     """Defines another overload of an operator of torch.ops.atb, by a function of any
-    name."""
+    name. `schema` is the text after the name."""
 
     def define(function: _F) -> _F:
         function.__name__ = operator
-        _ATB.define(f"{operator}.{overload}{schema_of(function)}")
+        _ATB.define(f"{operator}.{overload}{schema}")
         defined = getattr(getattr(torch.ops.atb, operator), overload)
         checked = naming(function, defined._schema)
         COMPOSITIONS[defined] = checked

@@ -21,6 +21,7 @@ import torch
 __all__ = [
     "Reserved",
     "Written",
+    "arguments_of",
     "reserved_arguments",
     "schema_of",
     "signature_of",
@@ -53,18 +54,25 @@ def schema_of(function: Callable[..., Any]) -> str:
     """The text of the schema after the operator's name. KeyError: a type that schemas do
     not have."""
     hints = get_type_hints(function, include_extras=True)
+    # A result that was written is the first written argument.
+    result = _type_text(hints["return"], iter(string.ascii_lowercase))
+    return f"{arguments_of(function)} -> {result}"
+
+
+def arguments_of(taken_by: Callable[..., Any]) -> str:
+    """The schema's list of the arguments that a function takes, or that the fields of a
+    dataclass are. KeyError: a type that schemas do not have."""
+    hints = get_type_hints(taken_by, include_extras=True)
     letters = iter(string.ascii_lowercase)
     arguments = []
-    for parameter in inspect.signature(function).parameters.values():
+    for parameter in inspect.signature(taken_by).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY and "*" not in arguments:
             arguments.append("*")
         text = f"{_type_text(hints[parameter.name], letters)} {parameter.name}"
         if parameter.default is not parameter.empty:
             text += f"={_default_text(parameter.default)}"
         arguments.append(text)
-    # A result that was written is the first written argument.
-    result = _type_text(hints["return"], iter(string.ascii_lowercase))
-    return f"({', '.join(arguments)}) -> {result}"
+    return f"({', '.join(arguments)})"
 
 
 def reserved_arguments(function: Callable[..., Any]) -> dict[str, Any]:
