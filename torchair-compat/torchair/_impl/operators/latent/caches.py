@@ -10,7 +10,7 @@ from torch import Tensor
 from ..checks import check, check_dtype, check_shape
 from ..quantisation.bytes import to_bytes
 from ..quantisation.rows import group_of_rows
-from .products import stored_as, tiles
+from .products import FLOATS_OF_EIGHT, stored_as, tiles
 from .rope_cache import slots_of_pages, write_slots
 
 __all__ = ["MODES", "Caches"]
@@ -58,7 +58,7 @@ class Caches:
     def _packed(self, own: Tensor, rotated: Tensor) -> Tensor:
         """Bytes of quantised elements, of rotary elements, and of the scales of tiles."""
         name, kind = self.name, self.kv.dtype
-        check_dtype(self.kv, name, "kv_cache", (torch.int8, torch.float8_e4m3fn))
+        check_dtype(self.kv, name, "kv_cache", (torch.int8, *FLOATS_OF_EIGHT))
         width = own.shape[-1]
         fits = self.tile > 0 and width % self.tile == 0
         text = f"tile_size {self.tile} does not divide {width} elements of kv_cache"

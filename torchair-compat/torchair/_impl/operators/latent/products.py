@@ -1,5 +1,5 @@
-"""Products of rows and weights that may be int8, float8, or float8 in MX blocks, and rows
-that become so."""
+"""Products of rows and weights that may be int8, float8, float8 in MX blocks, or bytes of
+hifloat8, and rows that become so. A tensor of uint8 holds hifloat8."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ from ..quantisation.blocks import mx_blocks
 from ..quantisation.integer_sums import integer_product, scale_sums
 from ..quantisation.integers import to_int8
 from ..quantisation.rows import row_scale
-from ..quantisation.small_floats import scale_values
+from ..quantisation.small_floats import HIFLOAT8, scale_values
 
 MX_BLOCK = 32
 _MX_TYPE = ELEMENT_NUMBERS["float8_e4m3fn"]
-_LARGEST = {torch.int8: 127.0, torch.float8_e4m3fn: 448.0}
+# hifloat8's is the HiF8_MAX of the page npu_dynamic_block_quant.
+_LARGEST = {
+    torch.int8: 127.0,
+    torch.float8_e4m3fn: 448.0,
+    torch.uint8: HIFLOAT8.largest,
+}
+FLOATS_OF_EIGHT = (torch.float8_e4m3fn, torch.uint8)
 
 
 class Quantised(NamedTuple):
@@ -41,8 +47,13 @@ def product(rows: Quantised, weight: Tensor, scale: Tensor | None) -> Tensor:
     if weight.dtype == torch.int8:
         total = integer_product(rows.values, weight)
     else:
-        total = rows.values.to(torch.float32) @ weight.to(torch.float32)
+        total = _values(rows.values) @ _values(weight)
     return scale_sums(total, scale, rows.scales, None)
+
+
+def _values(few: Tensor) -> Tensor:
+    """The f32 values of elements of eight bits."""
+    return HIFLOAT8.decode(few) if few.dtype == torch.uint8 else few.to(torch.float32)
 
 
 def _blocks_times(rows: Tensor, scales: Tensor) -> Tensor:
@@ -59,7 +70,7 @@ def mx_rows(values: Tensor) -> Quantised:
 
 
 def quantised_rows(values: Tensor, kind: torch.dtype) -> Quantised:
-    """f32 rows as int8 or float8, by the largest element of each."""
+    """f32 rows as elements of eight bits, by the largest of each."""
     if kind == torch.int8:
         return Quantised(*row_scale(values))
     scales = values.abs().amax(-1) / _LARGEST[kind]
@@ -68,17 +79,20 @@ def quantised_rows(values: Tensor, kind: torch.dtype) -> Quantised:
 
 
 def stored_as(values: Tensor, kind: torch.dtype) -> Tensor:
-    """f32 values rounded to int8 or float8, the largest for what is beyond it."""
+    """f32 values rounded to elements of eight bits, the largest for what is beyond it."""
     if kind == torch.int8:
         return to_int8(values)
     most = _LARGEST[kind]
-    return values.clamp(-most, most).to(kind)
+    values = values.clamp(-most, most)
+    if kind == torch.uint8:
+        return HIFLOAT8.encode(values).to(kind)
+    return values.to(kind)
 
 
 def tiles(
     values: Tensor, kind: torch.dtype, size: int, alpha: Tensor | None
 ) -> Quantised:
-    """f32 rows (..., n) as int8 or float8, with a scale for each `size` elements, (...,
+    """f32 rows (..., n) as elements of eight bits, with a scale for each `size` elements, (...,
     n / size): the largest of them, times `alpha`, over that of the dtype."""
     parts = values.unflatten(-1, (-1, size))
     most = parts.abs().amax(-1)

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from ..checks import check
 from ..definition import npu_operator_of
+from ..element_types import given_type
 from .caches import MODES
-from .steps import ALL, FP8, MX, PLAIN, UP, Prolog
+from .steps import ALL, HIF8, MX, PLAIN, UP, Prolog
 
 _OPERANDS = (
     "token_x",
@@ -55,6 +56,8 @@ _THIRD = (
     " int? weight_dkv_kr_dtype=None, int? kv_cache_dtype=None) -> "
 )
 _FIVE = "(Tensor, Tensor, Tensor, Tensor, Tensor)"
+# The operands of which an argument says that they hold hifloat8.
+_TYPED = ("token_x", "weight_dq", "weight_uq_qr", "weight_dkv_kr", "kv_cache")
 
 
 @npu_operator_of(f"{_SCHEMA}(Tensor, Tensor, Tensor, Tensor)")
@@ -160,23 +163,24 @@ def npu_mla_prolog_v3(
                 which needs `actual_seq_len` (b,), the ends of sequences.
                 "BSND", "TND": the caches have a row for each token, and no cache_index
     weight_quant_mode  0: nothing is quantised; 1: weight_uq_qr is int8; 2: token_x and
-                all weights but weight_uk are int8, 4: float8_e4m3fn, 3: in MX blocks, with
-                scales of float8_e8m0fnu: (rows, he / 32) of token_x, and (n, k / 32) of
-                each weight (k, n)
+                all weights but weight_uk are int8, 4: float8_e4m3fn, 5: bytes of hifloat8,
+                which `token_x_dtype`, `weight_dq_dtype`, `weight_uq_qr_dtype`,
+                `weight_dkv_kr_dtype`, and of a quantised cache `kv_cache_dtype`, must say;
+                3: in MX blocks, with scales of float8_e8m0fnu: (rows, he / 32) of token_x,
+                and (n, k / 32) of each weight (k, n)
     kv_cache_quant_mode  0: caches have the dtype of weight_uk; 1: kv_cache has token_x's,
                 by one factor `quant_scale_ckv` (1,), and `query_quant_mode` must be 1;
                 2: both are int8, by `quant_scale_ckv` and `quant_scale_ckr`; 3: kv_cache
                 has rows of hckv quantised elements, the rotary elements in weight_uk's
                 dtype and an f32 scale for each `tile_size` of the elements: the largest
-                times `k_nope_clip_alpha` (1,), over 127, or 448 of float8. kr_cache is
-                left alone; `ckvkr_repo_mode` and `quant_scale_repo_mode` must be 1
+                times `k_nope_clip_alpha` (1,), over 127, 448 of float8, or 32768 of
+                hifloat8. kr_cache is left alone; `ckvkr_repo_mode` and `quant_scale_repo_mode` must be 1
     qc_qr_scale, kc_scale  factors of c and of the rows of kv_cache
     query_norm_flag  whether c is returned, as its product reads it
 
     Returns query; query_rope; the scales of query (tokens, n, 1) in query_quant_mode 1;
     c (..., hcq); and its scales (tokens, 1), or of its blocks (tokens, hcq / 32) in uint8.
     What is not asked for is empty. RuntimeError: another shape, dtype or mode.
-    NotImplementedError: weight_quant_mode 5, hifloat8.
     """
     return _third("npu_mla_prolog_v3", operands, options)[1]
 
@@ -197,12 +201,7 @@ def _third(
     name: str, operands: tuple[Tensor, ...], options: dict[str, Any]
 ) -> tuple[Prolog, tuple[Tensor, Tensor, Tensor, Tensor, Tensor]]:
     given = _named((*_OPERANDS, "kv_cache", "kr_cache"), operands) | options
-    for what in [what for what in given if what.endswith("_dtype")]:
-        number = given.pop(what)
-        if number is not None:
-            raise NotImplementedError(
-                f"{name}: {what} must be None, got {number}: it is for other processors"
-            )
+    _read_types(name, given)
     wants_norm = given.pop("query_norm_flag", False)
     modes = given.pop("ckvkr_repo_mode", 0), given.pop("quant_scale_repo_mode", 0)
     steps = Prolog(name=name, **given)
@@ -228,14 +227,25 @@ def _third(
     return steps, (results[0], results[1], results[2], results[3], results[4])
 
 
+def _read_types(name: str, given: dict[str, Any]) -> None:
+    """Removes the arguments that say what operands hold. RuntimeError: they must say
+    hifloat8, or nothing."""
+    numbers = {what: given.pop(f"{what}_dtype", None) for what in _TYPED}
+    is_small = given.get("weight_quant_mode", PLAIN) == HIF8
+    plain = ("kv_cache",) if given.get("kv_cache_quant_mode", 0) == 0 else ()
+    for what, number in numbers.items():
+        if is_small and what not in plain:
+            text = f"{what}_dtype must be hifloat8 in weight_quant_mode {HIF8}"
+            check(number is not None, name, text)
+            given_type(given[what], number, name, what, ("hifloat8",))
+            given[what] = given[what].view(torch.uint8)
+        else:
+            check(number is None, name, f"{what}_dtype must be None, got {number}")
+
+
 def _check_modes(steps: Prolog, repositories: tuple[int, int]) -> None:
     name, mode, kv = steps.name, steps.weight_quant_mode, steps.kv_cache_quant_mode
-    if mode == 5:
-        raise NotImplementedError(
-            f"{name}: weight_quant_mode must be 0 to 4 on this host, got {mode}"
-        )
-    known = mode in (PLAIN, UP, ALL, MX, FP8)
-    check(known, name, f"no such weight_quant_mode: {mode}")
+    check(PLAIN <= mode <= HIF8, name, f"no such weight_quant_mode: {mode}")
     check(kv in (0, 1, 2, 3), name, f"no such kv_cache_quant_mode: {kv}")
     wanted = int(kv == 1)
     text = f"query_quant_mode must be {wanted} in kv_cache_quant_mode {kv}"

@@ -14,10 +14,11 @@ from .caches import Caches
 from .products import MX_BLOCK, Quantised, mx_rows, product, quantised_rows
 from .rope_cache import rms
 
-__all__ = ["ALL", "FP8", "MX", "PLAIN", "UP", "Prolog"]
+__all__ = ["ALL", "FP8", "HIF8", "MX", "PLAIN", "UP", "Prolog"]
 
-# Of weight_quant_mode: which weights are quantised. 5 is hifloat8.
-PLAIN, UP, ALL, MX, FP8 = 0, 1, 2, 3, 4
+# Of weight_quant_mode: which weights are quantised, and to what.
+PLAIN, UP, ALL, MX, FP8, HIF8 = range(6)
+_ELEMENTS = {MX: torch.float8_e4m3fn, FP8: torch.float8_e4m3fn, HIF8: torch.uint8}
 # For each, how the caches may be quantised: not, by one scale, by channel, by tile.
 _CACHES = {
     PLAIN: (0,),
@@ -25,6 +26,7 @@ _CACHES = {
     ALL: (0, 1, 3),
     MX: (0, 1, 3),
     FP8: (0, 1, 3),
+    HIF8: (0, 1, 3),
 }
 
 
@@ -120,7 +122,7 @@ class Prolog:
         name, mode = self.name, self.weight_quant_mode
         floats = (torch.float16, torch.bfloat16, torch.float32)
         check_dtype(self.weight_uk, name, "weight_uk", floats)
-        few = torch.float8_e4m3fn if mode in (MX, FP8) else torch.int8
+        few = _ELEMENTS.get(mode, torch.int8)
         down = self.kind if mode in (PLAIN, UP) else few
         check_dtype(self.token_x, name, "token_x", (down,))
         for what, dtype in (
