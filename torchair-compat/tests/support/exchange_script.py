@@ -140,6 +140,50 @@ for made, rows in eager_and_compiled(quantised_after, x1, x2, scale, bias):
     assert torch.equal(rows.double(), sent)
 
 
+def mx_blocks_of(r):
+    torch.manual_seed(550 + r)
+    x1, x2 = torch.randn(4, 64).to(F8), torch.randn(64 * ranks, 6).to(F8)
+    row = (2.0 ** torch.randint(-2, 3, (4, 1, 2))).to(E8)
+    return x1, x2, row, (2.0 ** torch.randint(-2, 3, (ranks, 6, 2))).to(E8), torch.randn(6)
+
+
+def in_mx_blocks(x1, x2, row, column, bias):
+    return torch_npu.npu_all_to_all_quant_matmul(
+        x1, x2, name, ranks, bias=bias, x1_scale=row, x2_scale=column,
+        x1_quant_mode=6, x2_quant_mode=6, group_sizes=[1, 1, 32],
+    )
+
+
+def factored(x1, row):
+    return x1.float().double() * row.float().double().flatten(1).repeat_interleave(32, 1)
+
+
+x1, x2, row, column, bias = mx_blocks_of(rank)
+sent = torch.cat([mx_blocks_of(r)[0][part].float() for r in range(ranks)], 1)
+rows = torch.cat(
+    [factored(mx_blocks_of(r)[0], mx_blocks_of(r)[2])[part] for r in range(ranks)], 1
+)
+factors = column.float().double().transpose(1, 2).flatten(0, 1).repeat_interleave(32, 0)
+wanted = rows @ (x2.float().double() * factors) + bias.double()
+for made, kept in eager_and_compiled(in_mx_blocks, x1, x2, row, column, bias):
+    assert made.dtype == torch.float32 and kept.dtype == F8
+    close(made, wanted)
+    assert torch.equal(kept.float(), sent)
+for change, text in (
+    ({"x1_scale": None}, "x1_scale is needed in x1_quant_mode 6"),
+    ({"x1": x1[:, :32]}, "rows of x1 must have a multiple of 64 elements, got 32"),
+    ({"x1_scale": row.float()}, "x1_scale must be uint8"),
+    ({"x1_quant_mode": 7, "x2_quant_mode": 2}, "x1_scale needs x1_quant_mode 6"),
+    ({"x2_quant_mode": 2}, "x1_quant_mode and x2_quant_mode must be one of"),
+):
+    given = {"x1": x1, "x2": x2, "x1_scale": row, "x2_scale": column, **change}
+    modes = {"x1_quant_mode": 6, "x2_quant_mode": 6}
+    with pytest.raises(RuntimeError, match=f"npu_all_to_all_quant_matmul: .*{text}"):
+        torch_npu.npu_all_to_all_quant_matmul(
+            hcom=name, world_size=ranks, **{**modes, **given}
+        )
+
+
 def small_blocks(r):
     torch.manual_seed(600 + r)
     x1, x2 = torch.randn(4, 8).to(F8), torch.randn(8, 6).to(F8)

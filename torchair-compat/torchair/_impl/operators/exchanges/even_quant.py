@@ -5,17 +5,23 @@ npu_quant_matmul_all_to_all."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..checks import FLOATS, check, check_dtype, check_shape
 from ..definition import npu_operator
-from ..element_types import ElementType, element_type, given_type, scalar_type
+from ..element_types import (
+    ElementType,
+    element_type,
+    given_type,
+    number_of,
+    scalar_type,
+)
 from ..products.rank_groups import check_group, check_turns, exchanged
 from ..products.rank_products import check_depth
-from ..products.small_products import small_product
+from ..products.small_products import E8M0_BYTES, SMALL_TYPES, small_product
 from ..quantisation.rows import unit_for_zero
 from ..schema import Reserved
 
@@ -78,6 +84,40 @@ def _scaled(
     return sums * of_rows.reshape(-1, 1) * of_columns.reshape(1, -1)
 
 
+class _MxTypes(NamedTuple):
+    """The numbers of the types of operands and scales in MX blocks. None: their dtypes."""
+
+    x1: int | None
+    x2: int | None
+    x1_scale: int | None
+    x2_scale: int | None
+
+    def product(
+        self,
+        name: str,
+        operands: tuple[Tensor, Tensor],
+        scales: tuple[Tensor, Tensor | None],
+        bias: Tensor | None,
+        kind: torch.dtype,
+    ) -> Tensor:
+        """The product of scaled blocks plus bias."""
+        rows, columns = scales
+        check(columns is not None, name, "x2_scale is needed")
+        assert columns is not None
+        return small_product(
+            name,
+            *operands,
+            columns,
+            rows,
+            bias,
+            output_dtype=number_of(kind),
+            x1_dtype=self.x1,
+            x2_dtype=self.x2,
+            pertoken_scale_dtype=self.x1_scale,
+            scale_dtype=self.x2_scale,
+        )
+
+
 def _result(name: str, y_dtype: int | None) -> torch.dtype:
     number = None if y_dtype == -1 else y_dtype
     return scalar_type(number, name, "y_dtype", _RESULTS) or torch.float32
@@ -102,7 +142,7 @@ def npu_all_to_all_quant_matmul(
     *,
     all2all_out_flag: bool = True,
     bias: Tensor | None = None,
-    x1_scale: Reserved[Tensor | None] = None,
+    x1_scale: Tensor | None = None,
     x2_scale: Tensor | None = None,
     common_scale: Reserved[Tensor | None] = None,
     x1_offset: Reserved[Tensor | None] = None,
@@ -114,23 +154,27 @@ def npu_all_to_all_quant_matmul(
     all2all_axes: list[int] | None = None,
     comm_quant_dtype: int | None = None,
     x1_quant_dtype: int | None = None,
-    x1_dtype: Reserved[int | None] = None,
+    x1_dtype: int | None = None,
     x2_dtype: int | None = None,
-    x1_scale_dtype: Reserved[int | None] = None,
-    x2_scale_dtype: Reserved[int | None] = None,
+    x1_scale_dtype: int | None = None,
+    x2_scale_dtype: int | None = None,
     output_scale_dtype: Reserved[int | None] = None,
     comm_scale_dtype: Reserved[int | None] = None,
     y_dtype: int | None = None,
     comm_mode: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """npu_all_to_all_matmul that quantises the exchanged rows, each by its largest element:
-    (rows @ x2 + bias) times the scale of each row and x2_scale. Returns (product, rows).
+    (rows @ x2 + bias) times the scale of each row and x2_scale; or of rows in MX blocks,
+    rows @ x2 + bias. Returns (product, rows).
 
     x1              (m, h) float16 or bfloat16
     x2              (h * ranks, n): float8_e4m3fn, float8_e5m2, or bytes of hifloat8 with
                     x2_dtype
     x2_scale        float32 (n,), (1, n) or (1,); bias (n,)
-    x1_quant_mode   7; x2_quant_mode: 2; both by default
+    x1_quant_mode   7 (None), and x2_quant_mode 2 (None); or both 6: x1 and x2 are
+                    float8_e4m3fn, float8_e5m2, or bytes of float4 with x1_dtype and
+                    x2_dtype, x1_scale is float8_e8m0fnu (m, h / 64, 2), and x2_scale
+                    (h * ranks / 64, n, 2), or bytes of it with the dtypes of scales
     x1_quant_dtype  what rows are rounded to: float8_e5m2 (None), or another type of x2
     y_dtype         float16, bfloat16 or float32 (None)
 
@@ -140,19 +184,60 @@ def npu_all_to_all_quant_matmul(
     size = check_group(name, hcom, world_size)
     modes = x1_quant_mode or _DYNAMIC, x2_quant_mode or _PER_CHANNEL, common_quant_mode
     rest = comm_quant_dtype, group_sizes, comm_mode
-    axes = all2all_axes, [-2, -1]
-    _check_options(name, x1, x2, modes, ((_DYNAMIC, _PER_CHANNEL),), axes, rest)
-    check_dtype(x1, name, "x1", _HALF)
-    right = given_type(x2, x2_dtype, name, "x2", _EIGHTS)
-    number = _E5M2 if x1_quant_dtype is None else x1_quant_dtype
-    left = element_type(number, name, "x1_quant_dtype", _EIGHTS)
-    m, h = x1.shape
+    known = (_DYNAMIC, _PER_CHANNEL), (_MX, _MX)
+    _check_options(name, x1, x2, modes, known, (all2all_axes, [-2, -1]), rest)
+    m = x1.shape[0]
     check(m % size == 0, name, f"{size} ranks must divide the rows of x1, {m}")
-    rows = exchanged(x1.reshape(size, -1, h), hcom).transpose(0, 1).flatten(1)
-    values, scale = _quantised(rows, left)
-    made = _scaled(name, (values, right.load(x2)), (scale, x2_scale), bias)
-    kept = rows if all2all_out_flag else rows.new_empty(0)
-    return made.to(_result(name, y_dtype)), kept
+    kind = _result(name, y_dtype)
+    if modes[0] == _MX:
+        rows = _side_by_side(x1.view(torch.uint8), size, hcom).view(x1.dtype)
+        scales = _arrived_scales(name, x1_scale, x1, x1_dtype, size, hcom)
+        told = _MxTypes(x1_dtype, x2_dtype, x1_scale_dtype, x2_scale_dtype)
+        made = told.product(name, (rows, x2), (scales, x2_scale), bias, kind)
+    else:
+        for what, given in (
+            ("x1_scale", x1_scale),
+            ("x1_dtype", x1_dtype),
+            ("x1_scale_dtype", x1_scale_dtype),
+            ("x2_scale_dtype", x2_scale_dtype),
+        ):
+            check(given is None, name, f"{what} needs x1_quant_mode {_MX}")
+        check_dtype(x1, name, "x1", _HALF)
+        right = given_type(x2, x2_dtype, name, "x2", _EIGHTS)
+        number = _E5M2 if x1_quant_dtype is None else x1_quant_dtype
+        left = element_type(number, name, "x1_quant_dtype", _EIGHTS)
+        rows = _side_by_side(x1, size, hcom)
+        values, scale = _quantised(rows, left)
+        made = _scaled(name, (values, right.load(x2)), (scale, x2_scale), bias)
+    return made.to(kind), rows if all2all_out_flag else rows.new_empty(0)
+
+
+def _side_by_side(rows: Tensor, size: int, hcom: str) -> Tensor:
+    """Gives each rank an equal part of the rows (m, h) of all, side by side: (m / size,
+    h * size)."""
+    parts = rows.reshape(size, -1, rows.shape[1])
+    return exchanged(parts, hcom).transpose(0, 1).flatten(1)
+
+
+def _arrived_scales(
+    name: str,
+    scale: Tensor | None,
+    x1: Tensor,
+    number: int | None,
+    size: int,
+    hcom: str,
+) -> Tensor:
+    """The scales of the blocks of exchanged rows, (m / size, h * size / 64, 2)."""
+    check(scale is not None, name, f"x1_scale is needed in x1_quant_mode {_MX}")
+    assert scale is not None
+    packed = given_type(x1, number, name, "x1", SMALL_TYPES).is_packed
+    width = x1.shape[1] * (2 if packed else 1)
+    even = width % 64 == 0
+    check(even, name, f"rows of x1 must have a multiple of 64 elements, got {width}")
+    check_dtype(scale, name, "x1_scale", E8M0_BYTES)
+    check_shape(scale, name, "x1_scale", (x1.shape[0], width // 64, 2))
+    arrived = _side_by_side(scale.view(torch.uint8).flatten(1), size, hcom)
+    return arrived.unflatten(1, (-1, 2)).view(scale.dtype)
 
 
 @npu_operator
@@ -208,16 +293,8 @@ def npu_quant_matmul_all_to_all(
     assert x1_scale is not None
     kind = _result(name, y_dtype)
     if modes[0] == _MX:
-        check(x2_scale is not None, name, "x2_scale is needed")
-        assert x2_scale is not None
-        told: dict[str, Any] = {
-            "output_dtype": 6 if y_dtype in (None, -1) else y_dtype,
-            "x1_dtype": x1_dtype,
-            "x2_dtype": x2_dtype,
-            "pertoken_scale_dtype": x1_scale_dtype,
-            "scale_dtype": x2_scale_dtype,
-        }
-        made = small_product(name, x1, x2, x2_scale, x1_scale, bias, **told)
+        told = _MxTypes(x1_dtype, x2_dtype, x1_scale_dtype, x2_scale_dtype)
+        made = told.product(name, (x1, x2), (x1_scale, x2_scale), bias, kind)
     else:
         for what, number in (
             ("x1_scale_dtype", x1_scale_dtype),
