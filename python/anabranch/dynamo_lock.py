@@ -7,7 +7,21 @@ compiles, so that each thread restores what it found."""
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
+
+
+class _Thread(threading.local):
+    holders = 0  # blocks of this thread that hold the lock
+
+
+_thread = _Thread()
+
+
+def is_held() -> bool:
+    """Whether this thread holds the lock for this package. The trace that runs then is
+    one for this package's compiler."""
+    return _thread.holders > 0
 
 
 @contextlib.contextmanager
@@ -18,4 +32,8 @@ def held() -> Iterator[None]:
     from torch._dynamo.convert_frame import compile_lock
 
     with compile_lock:
-        yield
+        _thread.holders += 1
+        try:
+            yield
+        finally:
+            _thread.holders -= 1

@@ -62,6 +62,7 @@ _HOMES = {
         "add_mark_resolver",
         "drop_super_kernel",
         "is_order_operator",
+        "is_own_trace",
         "is_traced",
         "is_wait_result",
         "read_super_kernel_option",

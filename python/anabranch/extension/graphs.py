@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch.fx
 from torch._ops import OpOverload
 
-from .. import _C, backend, config, purity
+from .. import _C, backend, config, dynamo_lock, purity
 from ..capture import aot, eager_graph, handmade, observer
 from ..capture.frames import backend_has
 from ..capture.input_sources import input_sources
@@ -103,13 +103,13 @@ def decompositions() -> Mapping[Any, Call]:
     return aot.decompositions()
 
 
-def traced_whole(
-    whole: Sequence[OpOverload] = (),
-) -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def traced_whole(whole: Sequence[OpOverload] = ()) -> Iterator[None]:
     """Inside the block, any trace keeps the composite operators that `trace` keeps with
     the same `whole`. So a pattern that is traced inside the block matches graphs of
     `trace`."""
-    return aot.whole_composites(whole)
+    with dynamo_lock.held(), aot.whole_composites(whole):
+        yield
 
 
 def compile_graph(

@@ -10,6 +10,7 @@ import torch
 import torch.fx
 from torch._ops import OpOverload
 
+from .. import dynamo_lock
 from ..marks import mark_order, scope, super_kernel, unbroken
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "add_mark_resolver",
     "drop_super_kernel",
     "is_order_operator",
+    "is_own_trace",
     "is_traced",
     "is_wait_result",
     "read_super_kernel_option",
@@ -67,6 +69,12 @@ def is_traced() -> bool:
     """Whether this code is traced or belongs to a compilation of this thread. Other
     threads may compile meanwhile, which `torch.compiler.is_compiling()` cannot tell."""
     return scope.is_traced()
+
+
+def is_own_trace() -> bool:
+    """Whether the trace that runs is one for this package's compiler, or an export, which
+    it may read. Other traces are Dynamo's own and those for other backends."""
+    return dynamo_lock.is_held() or torch.compiler.is_exporting()
 
 
 def unbroken_scope(what: str) -> contextlib.AbstractContextManager[None]:

@@ -154,6 +154,38 @@ def test_rows_after_a_length(form, count, kind) -> None:
             torch.testing.assert_close(found, wanted, atol=2e-2, rtol=2e-2)
 
 
+OTHERS = [*((form, "aot_eager") for form in FORMS), (paged, "inductor")]
+
+
+@pytest.mark.parametrize(("form", "backend"), OTHERS)
+def test_other_backends(form, backend) -> None:
+    """A trace for another backend has PyTorch's own attention, which reads every key."""
+    q, k = rows(B, N, 3, D), cache(torch.float32, 0.0)
+    wanted = form(q, *pages(k, 0.0)) if form in (paged, second) else form(q, k)
+    torch._dynamo.reset()
+    graph = torch.compile(form, backend=backend, fullgraph=True)
+    for bad in BAD:
+        k = cache(torch.float32, bad)
+        found = graph(q, *(pages(k, bad) if form in (paged, second) else (k,)))
+        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+
+
+def test_seen_values_of_other_backends() -> None:
+    """A key that a row sees makes it NaN, and no other row."""
+    q, k = rows(B, N, 40, D), rows(B, KV, 40, D)
+    v = k.clone()
+    v[:, :, -1] = math.nan
+    mask = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
+
+    def function(q, k, v):
+        return plain(q, k, v, scale=0.2, sparse_mode=3, atten_mask=mask)
+
+    torch._dynamo.reset()
+    found = torch.compile(function, backend="aot_eager", fullgraph=True)(q, k, v)
+    torch.testing.assert_close(found, function(q, k, v), equal_nan=True)
+    assert found[:, :, -1].isnan().all() and found[:, :, :-1].isfinite().all()
+
+
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
 def test_rows_before_a_token(kind, bad) -> None:

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from anabranch.extension import is_traced
+from anabranch.extension import is_own_trace, is_traced
 
+from ..checks import reads_values
 from ..definition import npu_attention
 from ..quantisation.integers import unpack_int4
 from . import scales as attention_scales
@@ -249,10 +250,7 @@ def _core(
         and not used.softmax_lse_flag
         and (allowed is None or _may_be_multiplied(k, v))
     ):
-        result = scaled_dot_product_attention(q, k, v, allowed, scale=used.scale)
-        if allowed is not None:
-            result = torch.where(allowed.any(-1, keepdim=True), result, 0.0)
-        return result, None
+        return _attention(q, k, v, allowed, used.scale), None
     else:
         wide = q.to(torch.float32), k.to(torch.float32), v.to(torch.float32)
         weights, lse = weigh(wide[0] @ wide[1].transpose(-1, -2))
@@ -260,10 +258,27 @@ def _core(
     return result, lse if used.softmax_lse_flag else None
 
 
+def _attention(
+    q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, scale: float
+) -> Tensor:
+    """PyTorch's attention, with zeros in rows that see nothing."""
+    if allowed is None:
+        return scaled_dot_product_attention(q, k, v, scale=scale)
+    hit = None
+    if not reads_values(k) and not is_own_trace():
+        # The attention of another backend may multiply what the mask hides with zeros.
+        finite = k.isfinite().all(-1) & v.isfinite().all(-1)
+        hit = (allowed & ~finite.unsqueeze(-2)).any(-1)
+        k, v = (torch.where(t.isfinite(), t, 0.0) for t in (k, v))
+    result = scaled_dot_product_attention(q, k, v, allowed, scale=scale)
+    result = torch.where(allowed.any(-1, keepdim=True), result, 0.0)
+    return result if hit is None else torch.where(hit.unsqueeze(-1), torch.nan, result)
+
+
 def _may_be_multiplied(k: Tensor, v: Tensor) -> bool:
     """Whether PyTorch's attention multiplies keys and values that a mask hides with zeros
     only, or does not read them: they are finite, or a graph's attention skips them."""
-    if is_traced() or type(k) is not Tensor:
+    if not reads_values(k):
         return True
     # One number says it: a sum with a NaN or an infinity is not finite.
     return all(bool(t.sum(dtype=torch.float32).isfinite()) for t in (k, v))
