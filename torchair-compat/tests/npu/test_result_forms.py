@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch._dynamo.source import ConstantSource
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 import torch_npu
 from pictures import compiled
@@ -61,6 +64,21 @@ def test_layers_of_equal_symbols(runs) -> None:
         )
         assert len(runs) == asked[-1]
     assert 0 < asked[0] == asked[1] < 4
+
+
+def test_symbols_that_become_numbers() -> None:
+    """A size that one layer fixes is a symbol in Dynamo's pass, and a number in the next
+    pass: both have one form, with which the next pass finds the first one's."""
+    symbols = ShapeEnv()
+    source = ConstantSource("size")
+    symbol = symbols.create_symbol(7, source, dynamic_dim=DimDynamic.DYNAMIC)
+    with FakeTensorMode(shape_env=symbols):
+        size = symbols.create_symintnode(symbol, hint=7, source=source)
+        x = torch.empty(3, size)
+        assert result_forms._form(x) != result_forms._form(torch.empty(3, 7))
+        assert x.shape[1] == 7  # fixes it
+        assert isinstance(x.shape[1], torch.SymInt)
+        assert result_forms._form(x) == result_forms._form(torch.empty(3, 7))
 
 
 def test_numbers_that_are_symbols() -> None:

@@ -105,6 +105,9 @@ def _number(value: Any) -> int | _Symbol:
     if not isinstance(value, torch.SymInt) or value.node.shape_env is not _symbols():
         raise _Unknown
     expression, hint = value.node.expr, value.node.hint
+    if expression.is_Integer:
+        # A symbol that the trace has found to be one number since.
+        return int(expression)
     if free_unbacked_symbols(expression) or type(hint) is not int:
         raise _Unknown
     return _Symbol(expression, hint)
