@@ -82,10 +82,14 @@ def atb_overload(operator: str, overload: str, schema: str) -> Callable[[_F], _F
     return define
 
 
-def npu_operator_of(schema: str) -> Callable[[_F], _F]:
+def npu_operator_of(
+    schema: str, taken_by: Callable[..., Any] | None = None
+) -> Callable[[_F], _F]:
     """`npu_operator` for a function that takes `**options`: dozens of arguments, which it
-    shares with other operators. `schema` is the text after the name."""
-    return lambda function: _composition(function, schema, {})
+    shares with other operators. `schema` is the text after the name; `taken_by` is the
+    class of the arguments, if some of them are reserved."""
+    reserved = reserved_arguments(taken_by) if taken_by else {}
+    return lambda function: _composition(function, schema, reserved)
 
 
 def _composition(

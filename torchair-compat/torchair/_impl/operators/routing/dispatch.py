@@ -5,48 +5,61 @@ npu_moe_distribute_combine."""
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from ..checks import check, check_dtype, check_shape
-from ..definition import npu_operator
-from ..schema import Reserved
-from .transport import (
-    check_dispatched,
-    check_reserved,
-    checked_ranks,
-    return_rows,
-    send_rows,
-)
+from ..definition import npu_operator_of
+from ..schema import Reserved, arguments_of
+from .expert_ranks import ExpertRanks
+from .transport import DYNAMIC, SEVEN, Ranks, Results, Rows, return_rows
 
 
-def _check_one_shared(name: str, shared_expert_num: int) -> None:
-    text = f"shared_expert_num must be one of (1,), got {shared_expert_num}"
-    check(shared_expert_num == 1, name, text)
+@dataclasses.dataclass(frozen=True)
+class _Dispatch(Ranks, Rows):
+    """The arguments of npu_moe_distribute_dispatch."""
 
 
-@npu_operator
-def npu_moe_distribute_dispatch(
-    x: Tensor,
-    expert_ids: Tensor,
-    group_ep: str,
-    ep_world_size: int,
-    ep_rank_id: int,
-    moe_expert_num: int,
-    *,
-    scales: Tensor | None = None,
-    x_active_mask: Tensor | None = None,
-    expert_scales: Tensor | None = None,
-    group_tp: str = "",
-    tp_world_size: int = 0,
-    tp_rank_id: int = 0,
-    expert_shard_type: int = 0,
-    shared_expert_num: int = 1,
-    shared_expert_rank_num: int = 0,
-    quant_mode: int = 0,
-    global_bs: int = 0,
-    expert_token_nums_type: int = 1,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+@dataclasses.dataclass(frozen=True)
+class _Made:
+    """What experts made, as npu_moe_distribute_combine takes it."""
+
+    expand_x: Tensor
+    expert_ids: Tensor
+    expand_idx: Tensor
+    ep_send_counts: Tensor
+    expert_scales: Tensor
+    _: dataclasses.KW_ONLY
+    tp_send_counts: Tensor | None = None
+    x_active_mask: Tensor | None = None
+    activation_scale: Tensor | None = None
+    weight_scale: Tensor | None = None
+    group_list: Tensor | None = None
+    expand_scales: Tensor | None = None
+    shared_expert_x: Tensor | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Combine(Ranks, _Made):
+    """The arguments of npu_moe_distribute_combine."""
+
+    _: dataclasses.KW_ONLY
+    out_dtype: Reserved[int] = 0
+    comm_quant_mode: int = 0
+    group_list_type: Reserved[int] = 0
+
+
+def _ranks(name: str, given: _Dispatch | _Combine) -> ExpertRanks:
+    text = f"shared_expert_num must be one of (1,), got {given.shared_expert_num}"
+    check(given.shared_expert_num == 1, name, text)
+    return given.found(name, given.expert_ids)
+
+
+@npu_operator_of(f"{arguments_of(_Dispatch)} -> {SEVEN}")
+def npu_moe_distribute_dispatch(*operands: Any, **options: Any) -> Results:
     """Sends each row to the ranks of its experts.
 
     x           (bs, h)
@@ -73,70 +86,19 @@ def npu_moe_distribute_dispatch(
 
     RuntimeError: another shape, dtype, mode or rank.
     """
-    name = "npu_moe_distribute_dispatch"
-    check(x_active_mask is None, name, "x_active_mask must be None")
-    check_reserved(name, tp_world_size, expert_shard_type)
-    _check_one_shared(name, shared_expert_num)
-    check(quant_mode in (0, 2), name, f"quant_mode must be 0 or 2, got {quant_mode}")
-    known = expert_token_nums_type in (0, 1)
-    check(known, name, f"no such expert_token_nums_type: {expert_token_nums_type}")
-    check_dtype(x, name, "x")
-    check(x.dim() == 2, name, f"x must have 2 dimensions, got {x.dim()}")
-    ranks = checked_ranks(
-        name,
-        expert_ids,
-        group_ep,
-        ep_world_size,
-        ep_rank_id,
-        moe_expert_num,
-        shared_expert_rank_num,
-        shared_expert_num,
-        global_bs,
-    )
-    check_dispatched(name, x, expert_ids, expert_scales, scales, quant_mode, ranks)
-    sent = send_rows(
-        ranks,
-        ranks.owners(expert_ids),
-        x,
-        expert_ids,
-        scales,
-        expert_scales,
-        quant_mode,
-    )
+    name, given = "npu_moe_distribute_dispatch", _Dispatch(*operands, **options)
+    check(given.x_active_mask is None, name, "x_active_mask must be None")
+    given.check_form(name, (0, DYNAMIC))
+    check_dtype(given.x, name, "x")
+    ranks = _ranks(name, given)
+    given.check_floats(name, ranks)
+    sent = given.send(ranks)
     own = sent.numbers[:, : ranks.choices].reshape(-1)
-    return sent.results(own.to(torch.int32), expert_token_nums_type)
+    return sent.results(own.to(torch.int32), given.expert_token_nums_type)
 
 
-@npu_operator
-def npu_moe_distribute_combine(
-    expand_x: Tensor,
-    expert_ids: Tensor,
-    expand_idx: Tensor,
-    ep_send_counts: Tensor,
-    expert_scales: Tensor,
-    group_ep: str,
-    ep_world_size: int,
-    ep_rank_id: int,
-    moe_expert_num: int,
-    *,
-    tp_send_counts: Tensor | None = None,
-    x_active_mask: Tensor | None = None,
-    activation_scale: Tensor | None = None,
-    weight_scale: Tensor | None = None,
-    group_list: Tensor | None = None,
-    expand_scales: Tensor | None = None,
-    shared_expert_x: Tensor | None = None,
-    group_tp: str = "",
-    tp_world_size: int = 0,
-    tp_rank_id: int = 0,
-    expert_shard_type: int = 0,
-    shared_expert_num: int = 1,
-    shared_expert_rank_num: int = 0,
-    global_bs: int = 0,
-    out_dtype: Reserved[int] = 0,
-    comm_quant_mode: int = 0,
-    group_list_type: Reserved[int] = 0,
-) -> Tensor:
+@npu_operator_of(f"{arguments_of(_Combine)} -> Tensor", _Combine)
+def npu_moe_distribute_combine(*operands: Any, **options: Any) -> Tensor:
     """The sum over k of expert_scales times the row that each expert made, plus the
     shared expert's row: (bs, h) in the dtype of expand_x, computed in f32.
 
@@ -150,39 +112,28 @@ def npu_moe_distribute_combine(
     The other numbers must be those of npu_moe_distribute_dispatch. RuntimeError:
     another shape, dtype, mode or rank.
     """
-    name = "npu_moe_distribute_combine"
-    known = comm_quant_mode in (0, 2)
-    check(known, name, f"comm_quant_mode must be 0 or 2, got {comm_quant_mode}")
-    for what, given in (
-        ("x_active_mask", x_active_mask),
-        ("activation_scale", activation_scale),
-        ("weight_scale", weight_scale),
-        ("group_list", group_list),
-        ("shared_expert_x", shared_expert_x),
+    name, given = "npu_moe_distribute_combine", _Combine(*operands, **options)
+    mode, expand_x, scales = given.comm_quant_mode, given.expand_x, given.expert_scales
+    text = f"comm_quant_mode must be 0 or 2, got {mode}"
+    check(mode in (0, DYNAMIC), name, text)
+    for what in (
+        "x_active_mask",
+        "activation_scale",
+        "weight_scale",
+        "group_list",
+        "shared_expert_x",
     ):
-        check(given is None, name, f"{what} must be None")
-    check_reserved(name, tp_world_size, expert_shard_type)
-    _check_one_shared(name, shared_expert_num)
+        check(getattr(given, what) is None, name, f"{what} must be None")
     check_dtype(expand_x, name, "expand_x")
-    ranks = checked_ranks(
-        name,
-        expert_ids,
-        group_ep,
-        ep_world_size,
-        ep_rank_id,
-        moe_expert_num,
-        shared_expert_rank_num,
-        shared_expert_num,
-        global_bs,
-    )
-    tokens, choices = expert_ids.shape
+    ranks = _ranks(name, given)
+    tokens, choices = given.expert_ids.shape
     check_shape(expand_x, name, "expand_x", (ranks.rows, expand_x.shape[-1]))
-    check_shape(expand_idx, name, "expand_idx", (tokens * choices,))
-    check_shape(expert_scales, name, "expert_scales", (tokens, choices))
+    check_shape(given.expand_idx, name, "expand_idx", (tokens * choices,))
+    check_shape(scales, name, "expert_scales", (tokens, choices))
     shape = (ranks.here * ranks.world,)
-    check_shape(ep_send_counts, name, "ep_send_counts", shape)
-    owners = ranks.owners(expert_ids)
-    made = return_rows(ranks, owners, expand_x, ep_send_counts, comm_quant_mode)
-    weights = expert_scales.to(torch.float32).unsqueeze(-1)
+    check_shape(given.ep_send_counts, name, "ep_send_counts", shape)
+    owners = ranks.owners(given.expert_ids)
+    made = return_rows(ranks, owners, expand_x, given.ep_send_counts, mode)
+    weights = scales.to(torch.float32).unsqueeze(-1)
     result = (made[:, :choices] * weights).sum(1) + made[:, choices:].sum(1)
     return result.to(expand_x.dtype)
