@@ -42,6 +42,18 @@ def test_values(kind, dtype) -> None:
         torch.testing.assert_close(found.double(), wanted, **near)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("kind", ["relu", "add", "mul", "gelu_erf", "gelu_tanh"])
+def test_bits_of_two_operators(kind, dtype) -> None:
+    """The product is rounded before the operator that follows it."""
+    x, w = torch.randn(16, 48).to(dtype), torch.randn(48, 16).to(dtype)
+    other = torch.randn(16, 16).to(dtype)
+    x3 = other if kind in ("add", "mul") else None
+    product = torch_npu.npu_fused_matmul(x, w)
+    found = torch_npu.npu_fused_matmul(x, w, x3=x3, fused_op_type=kind)
+    assert torch.equal(found, AFTER[kind](product.float(), other.float()).to(dtype))
+
+
 def test_what_does_not_fit() -> None:
     x, w = torch.randn(2, 3), torch.randn(3, 4)
     for options, text in (

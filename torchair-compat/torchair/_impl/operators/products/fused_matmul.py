@@ -23,14 +23,16 @@ def npu_fused_matmul(
     x3: Tensor | None = None,
     fused_op_type: str = "",
 ) -> Tensor:
-    """x1 @ x2 plus bias, and then one operator of it. The sums are f32.
+    """x1 @ x2 plus bias, rounded to x1's dtype, and then one operator of it. Both are
+    computed in f32, and give the bits of two single operators.
 
     x1, x2  (..., m, k) and (..., k, n) floats of one dtype; their batches broadcast
     bias    (n,), of this dtype or f32
     x3      for add and mul: the other operand, with the result's dtype and shape
-    fused_op_type  "", relu, add, mul, gelu_erf, gelu_tanh; 16cast32 returns the f32 sums
+    fused_op_type  "", relu, add, mul, gelu_erf, gelu_tanh; 16cast32 returns the f32 sums,
+            which are not rounded
 
-    Else the result has x1's dtype. RuntimeError: another shape, dtype or operator.
+    RuntimeError: another shape, dtype or operator.
     """
     name = "npu_fused_matmul"
     known = fused_op_type in _KINDS
@@ -48,6 +50,8 @@ def npu_fused_matmul(
     check_shape(bias, name, "bias", (x2.shape[-1],), (1, x2.shape[-1]))
     made = torch.matmul(x1.to(torch.float32), x2.to(torch.float32))
     made = made if bias is None else made + bias.to(torch.float32)
+    if fused_op_type != "16cast32":
+        made = made.to(x1.dtype).to(torch.float32)
     needs = fused_op_type in ("add", "mul")
     text = f"{fused_op_type!r} {'needs' if needs else 'takes no'} x3"
     check(needs == (x3 is not None), name, text)
