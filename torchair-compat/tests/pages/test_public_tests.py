@@ -59,6 +59,33 @@ ENDS = {
 }
 
 
+LONG = """
+import time
+import unittest
+
+
+class Case(unittest.TestCase):
+    def test_rests(self):
+        time.sleep(600)
+
+    def test_works(self):
+        while True:
+            pass
+"""
+
+
+def test_time_of_a_test(tmp_path) -> None:
+    """A test is stopped that works too long, and one that waits for nothing."""
+    path = tmp_path / "long_tests.py"
+    path.write_text(LONG)
+    found = run(path, "long_tests.py", seconds=12)
+    reasons = {one.test.rpartition("_")[2]: one.reason for one in found}
+    assert reasons == {
+        "rests": "it takes more than 12 s, in which it rests",
+        "works": "it takes more than 12 s of CPU time",
+    }
+
+
 def test_outcomes(tmp_path) -> None:
     path = tmp_path / "case_test.py"
     path.write_text(FILE, encoding="utf-8")

@@ -41,7 +41,7 @@ of the tests want the packages ml_dtypes, en_dtypes and einops.
 - *passed*: unchanged.
 - *wrong*: listed below, with the error.
 - *texts*: the error that the test wants is raised, and says another sentence.
-- *slow*: it did not end in the time that the runner gives a test.
+- *slow*: it did not end in the CPU time that the runner gives a test.
 - *training*: the operator computes gradients or updates, which this package refuses.
 - *hardware*: the test reads what only an NPU has, or needs more ranks than the host has processors.
 - *their own*: the test cannot pass: its names, files or packages are missing, its operands or those of its
