@@ -21,17 +21,20 @@ ENTRY = Path("executor", "offline", "infer.py")
 _LAUNCH = str(Path(__file__).with_name("launch.py"))
 _TEXT = re.compile(r"Request (\d+): outputs: (.*)")
 _TIME = re.compile(r"(?:decode|mtp model) average inference time cost is ([\d.]+) ms")
+_CPU = re.compile(r"^step of decode: ([\d.]+) ms of CPU time", re.MULTILINE)
 _FRAME = re.compile(r'^  File "(.+)", line \d+', re.MULTILINE)
 _ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception|NotFound): .*)$", re.MULTILINE)
 
 
 @dataclass
 class Ended:
-    """How a run ended: the texts of rank 0's requests, a step's milliseconds, or the
-    error and the end of the log of the first rank that failed."""
+    """How a run ended: the texts of rank 0's requests, the milliseconds of a step of
+    decode and those of its CPU time, or the error and the end of the log of the first rank
+    that failed."""
 
     texts: dict[str, str] = field(default_factory=dict)
     step: str = "?"
+    cpu: str = "?"
     error: str = ""
     log: str = ""
 
@@ -63,7 +66,8 @@ def run(recipes: Path, settings: Path, ranks: int, port: int, limit: float) -> E
     failed = [place for place, code in _wait(started, limit) if code]
     if not failed:
         said = logs[0].read_text(errors="replace")
-        return Ended(dict(_TEXT.findall(said)), (_TIME.findall(said) or ["?"])[-1])
+        step, cpu = ((form.findall(said) or ["?"])[-1] for form in (_TIME, _CPU))
+        return Ended(dict(_TEXT.findall(said)), step, cpu)
     # A rank that lost another one ends with that, not with the cause.
     said = logs[failed[0]].read_text(errors="replace")
     errors = _ERROR.findall(said) or [f"rank {failed[0]} was stopped"]

@@ -61,7 +61,8 @@ def main() -> int:
             whole = time.perf_counter() - start
             if ends[-1].error:
                 raise SystemExit(f"{mode}: {ends[-1].error}\n{ends[-1].log}")
-            print(f"{mode}: {whole:.1f} s in all, a step {ends[-1].step} ms")
+            took = f"a step {ends[-1].step} ms, {ends[-1].cpu} ms of CPU time"
+            print(f"{mode}: {whole:.1f} s in all, {took}")
             for number, text in ends[-1].texts.items():
                 print(f"  {number}: {text!r}")
     same = bool(ends[0].texts) and ends[0].texts == ends[1].texts

@@ -34,10 +34,12 @@ random weights and caches that are full of NaN, and makes {tokens} tokens for tw
 - *bf16*, *int8*: what weights and activations are; *drafts*: with the model's own head for drafted tokens.
   hy3, qwen3.5 and qwen3_moe have no int8: their pages have MX formats or fp8. kimi_k2_thinking has no drafts:
   its settings ask for none, and its own head for them ends with an error of the recipe.
-- *passes*: eager, it ends; compiled, its texts are those of eager code too.
+- *passes*: eager, it ends; compiled, its texts are those of eager code too. The factor behind it: the CPU
+  time of a step of decode in eager code over that of this mode, both measured in one run of the script.
 - *other texts*: it ends, and its texts are others; *ends*: eager code has not run.
 - *no mode*: the recipe refuses the mode itself. A number is an error below. A dash has not run.
 """
+_FACTOR = re.compile(r", [\d.]+x$")
 _NO_MODE = re.compile(r"exe_mode=\S+ is not supported")
 Way = tuple[str, str, int, str]  # model, kind, ranks, mode
 
@@ -74,7 +76,7 @@ def page(ends: dict[Way, Ended], tokens: int) -> str:
         cells = []
         for mode in MODES:
             cells.append(_cell(ends, (model, kind, ranks, mode), errors))
-            word = cells[-1] if not cells[-1].isdecimal() else "errors"
+            word = _FACTOR.sub("", cells[-1]) if not cells[-1].isdecimal() else "errors"
             counts[word] = counts.get(word, 0) + 1
         lines.append(f"| `{model}` | {kind} | {ranks} | {' | '.join(cells)} |")
     summary = ", ".join(
@@ -101,7 +103,11 @@ def _cell(ends: dict[Way, Ended], way: Way, errors: dict[str, int]) -> str:
         return str(errors.setdefault(_short(end.error), len(errors) + 1))
     if (eager := ends.get((*way[:3], "eager"))) is None:
         return "ends"
-    return "passes" if end.texts and end.texts == eager.texts else "other texts"
+    if not end.texts or end.texts != eager.texts:
+        return "other texts"
+    if way[3] == "eager" or "?" in (end.cpu, eager.cpu):
+        return "passes"
+    return f"passes, {float(eager.cpu) / max(float(end.cpu), 0.01):.1f}x"
 
 
 def _short(error: str) -> str:
@@ -144,7 +150,8 @@ def main() -> int:
                 continue
             end = run_one(recipes, way, given.port, given.tokens, given.limit)
             ends[way] = end
-            print(*way, end.error or f"{end.step} ms a step", flush=True)
+            took = f"{end.step} ms a step, {end.cpu} ms of CPU time"
+            print(*way, end.error or took, flush=True)
             if given.results:
                 row = {"way": way, "end": dataclasses.asdict(end)}
                 with given.results.open("a") as lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import custom_ops
 import torch
 from datasets import load_dataset
 from executor.core.kv_cache import cache_utils
+from executor.core.model_worker.model_worker import ModelWorker
 from executor.model_loader import dummy_loader
 
 settings = json.load(open(sys.argv[sys.argv.index("--yaml_file_path") + 1]))
@@ -36,8 +38,20 @@ assert cache.isnan().all()
 text = str(sizes["num_hidden_layers"])
 if os.path.exists(os.path.join(here, "differs")):
     text = model["exe_mode"]
+steps = 40 if model["exe_mode"] == "eager" else 4
+for is_prefill in (True, False, False, False):
+    ModelWorker().inference(400 if is_prefill else steps, is_prefill=is_prefill)
 print("Request 0: outputs: " + text)
 print("tiny decode average inference time cost is 1.25 ms")
+"""
+WORKER = """
+import time
+
+class ModelWorker:
+    def inference(self, model_inputs, is_prefill, is_mtp=False):
+        start = time.time()
+        sum(range(model_inputs * 10000))
+        return None, time.time() - start
 """
 MODULES = ("files", "ranks", "run", "table", "tiny")
 PARTS = {
@@ -45,6 +59,7 @@ PARTS = {
     "core/kv_cache/cache_utils.py": "import torch\n"
     "def _alloc_aligned_hbm_tensor(dtype, size):\n"
     "    return torch.zeros(size, dtype=dtype)\n",
+    "core/model_worker/model_worker.py": WORKER,
     "model_loader/dummy_loader.py": "def initialize_dummy_weights(model):\n    pass\n",
 }
 
@@ -91,6 +106,8 @@ def test_two_ways_of_a_model(run, tmp_path) -> None:
     code, said = run("run", tmp_path, "--model", "gemma_4", "--ranks", 2, "--layers", 3)
     assert code == 0 and said.count("  0: '3'") == 2 and "a step 1.25 ms" in said
     assert "The texts are equal." in said
+    eager, graph = map(float, re.findall(r"1.25 ms, ([\d.]+) ms of CPU time", said))
+    assert eager > 4 * graph > 0
     (place / "differs").touch()
     code, said = run("run", tmp_path)
     assert code == 1 and "The texts are not equal." in said
@@ -105,6 +122,10 @@ def test_the_table_keeps_what_has_run(run, tmp_path) -> None:
     given = (tmp_path, "--page", page, "--results", results, "--only", "qwen3_8b")
     given += ("--kinds", "bf16", "--modes")
     assert run("table", *given, "eager")[1].count("1.25 ms a step") == 2
+    (tmp_path / "more.jsonl").write_text(results.read_text())
+    run("table", *given[:4], tmp_path / "more.jsonl", *given[5:], "ge_graph")
+    assert re.search(r"2 \| passes \| - \| passes, \d+\.\dx \|", page.read_text())
+    assert "4 passes" in page.read_text()
     (place / "differs").touch()
     run("table", *given, "npugraph_ex")
     (place / "fails").touch()
