@@ -1,6 +1,6 @@
 """Scatters that are large enough for several tiles, each with a range of rows: every row
 gets its updates in the order of the operator, so sums have the bits of eager PyTorch
-on one thread."""
+on one thread. Rows whose columns fill vectors are added to in registers."""
 
 from __future__ import annotations
 
@@ -45,6 +45,27 @@ CASES = {
     "rows of planes": (
         lambda x, i, y: x.index_add(0, i, y),
         (values(ROWS, 3, 40), rows(EDGES), values(EDGES, 3, 40)),
+    ),
+    "rows of planes that fill vectors": (
+        lambda x, i, y: x.index_add(0, i, y),
+        (values(ROWS, 3, 48), rows(EDGES), values(EDGES, 3, 48)),
+    ),
+    "rows of several blocks of vectors": (
+        lambda x, i, y: x.index_add(0, i, y),
+        (values(ROWS, 208), rows(EDGES), values(EDGES, 208)),
+    ),
+    "fewer columns in the updates": (
+        # Eager PyTorch 2.13 adds to wrong columns if the index is expanded.
+        lambda x, i, y: x.scatter_add(0, i, y),
+        (values(ROWS, 128), rows(EDGES, 64), values(EDGES, 64)),
+    ),
+    "more rows than lists": (
+        lambda x, i, y: x.index_add(0, i * 60, y),
+        (values(60 * ROWS, 16), rows(9 * EDGES), values(9 * EDGES, 16)),
+    ),
+    "few updates": (
+        lambda x, i, y: x.index_add(0, i * 8, y),
+        (values(8 * ROWS, 64), rows(40), values(40, 64)),
     ),
     "rows in each of two matrices": (
         lambda x, i, y: x.index_add(1, i, y),
@@ -102,10 +123,35 @@ def test_ranges_keep_the_order(name, dynamic, threads):
         torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("edges", [EDGES, 20])
+def test_in_place(edges):
+    """Rows without an update keep their values."""
+
+    def function(x, i, y):
+        x.index_add_(0, i, y)
+        return x * 2
+
+    run = compiled(function, fullgraph=True)
+    i, y = rows(edges) % (ROWS - 100) + 50, values(edges, 128)
+    for start in (values(ROWS, 128), values(ROWS, 128) + 1):
+        found, expected = start.clone(), start.clone()
+        torch.testing.assert_close(
+            run(found, i, y), function(expected, i, y), rtol=0, atol=0
+        )
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
 def test_other_sizes():
     """One program: ranges, a single one, no update, and no row."""
     run = compiled(lambda x, i, y: x.index_add(0, i, y), dynamic=True, fullgraph=True)
-    for count, edges in [(ROWS, EDGES), (ROWS, 2), (2, EDGES), (65, EDGES), (5, 0)]:
+    for count, edges in [
+        (ROWS, EDGES),
+        (ROWS, 2),
+        (2, EDGES),
+        (65, EDGES),
+        (5, 0),
+        (9000, 900),
+    ]:
         x, i, y = values(count, 64), rows(edges) % count, values(edges, 64)
         found = run(x, i, y)
         torch.testing.assert_close(found, x.index_add(0, i, y), rtol=0, atol=0)
