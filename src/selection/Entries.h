@@ -1,83 +1,71 @@
 //===- Entries.h - the elements of a line, to be put in order ---*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 //
-// An entry is the key of an element and its place. Where both fit into a word,
-// an entry is one:
+// An entry is a word that has the rank of an element and its place:
 //
 //   bits     63 ... placeBits   placeBits - 1 ... 0
 //   word     rank               place
+//
+// A rank is the distance from the least key of the line, or to the largest.
+// Ranks of a wide range lose their last bits. Two entries whose words have one
+// rank are then compared by the keys of their elements.
 
 #ifndef ANABRANCH_SELECTION_ENTRIES_H
 #define ANABRANCH_SELECTION_ENTRIES_H
 
 #include "selection/Keys.h"
-#include "selection/RadixSort.h"
-#include "selection/SpreadSort.h"
 
-#include <algorithm>
-#include <optional>
 #include <vector>
 
 namespace anabranch::selection {
 
-/// Entries of any key.
-class PlacedEntries {
+using Entry = uint64_t;
+
+class Entries {
 public:
-  using Entry = Placed;
+  /// For the elements of a line, which the entries refer to.
+  Entries(const void *numbers, DType dtype, int64_t count, Order order);
 
-  explicit PlacedEntries(Order order)
-      : turned(order == Order::LargestFirst ? ~uint64_t(0) : 0) {}
-
-  Entry make(uint64_t key, int64_t place) const {
-    return {key ^ turned, place};
-  }
-  int64_t placeOf(const Entry &entry) const { return entry.place; }
-  bool isBefore(const Entry &a, const Entry &b) const { return a.key < b.key; }
-
-  /// Sorts the entries of a whole line, which come in the order of their
-  /// places.
-  void sort(std::vector<Entry> &entries, std::vector<Entry> &spare) const {
-    spreadSort(entries.data(), spare.data(), entries.size());
-  }
-
-private:
-  uint64_t turned;
-};
-
-/// Entries that are one word. A rank is the distance from the least key, or to
-/// the largest.
-class PackedEntries {
-public:
-  using Entry = uint64_t;
-
-  /// For the elements of a line. None: some entries do not fit.
-  static std::optional<PackedEntries> of(const void *numbers, DType dtype,
-                                         int64_t count, Order order);
-
-  Entry make(uint64_t key, int64_t place) const {
-    uint64_t rank = std::min(key - least, top);
-    return (isTurned ? top - rank : rank) << placeBits | place;
-  }
+  /// Writes the entries of `count` elements from the place `first` on.
+  void write(int64_t first, int64_t count, Entry *entries) const;
   int64_t placeOf(Entry entry) const {
     return entry & ((uint64_t(1) << placeBits) - 1);
   }
-  bool isBefore(Entry a, Entry b) const {
-    return a < (b >> placeBits << placeBits);
+
+  /// Calls `use` with what says whether the element of an entry comes before
+  /// that of another one, and is another number.
+  template <typename Use> void withOrder(Use use) const {
+    if (lostBits)
+      use([this](Entry a, Entry b) { return isBefore(a, b); });
+    else
+      use([bits = placeBits](Entry a, Entry b) {
+        return a >> bits < b >> bits;
+      });
   }
 
-  /// Sorts the entries of a whole line, which come in the order of their
-  /// places.
-  void sort(std::vector<Entry> &entries, std::vector<Entry> &spare) const {
-    if (entries.size() < 64)
-      return std::sort(entries.begin(), entries.end());
-    radixSort(entries, spare, placeBits, placeBits + rankBits);
-  }
+  /// Sorts entries that come in the order of their places. Equal elements keep
+  /// this order. `spare` has room for as many.
+  void sort(std::vector<Entry> &entries, std::vector<Entry> &spare) const;
 
 private:
+  const char *numbers;
+  DType dtype;
   uint64_t least = 0;
-  uint64_t top = 0; ///< the largest rank, which every NaN has
-  int rankBits = 0, placeBits = 0;
+  uint64_t top = 0;  ///< the largest rank, which every NaN has
+  int placeBits = 0; ///< and the bits of a rank that an entry has not
+  int rankBits = 0, lostBits = 0;
   bool isTurned = false;
+
+  /// The order where ranks have lost bits.
+  bool isBefore(Entry a, Entry b) const {
+    uint64_t rankA = a >> placeBits, rankB = b >> placeBits;
+    return rankA == rankB ? rankAt(placeOf(a)) < rankAt(placeOf(b))
+                          : rankA < rankB;
+  }
+  uint64_t rankOf(uint64_t key) const;
+  uint64_t rankAt(int64_t place) const;
+  void sortRuns(std::vector<Entry> &entries, int sorted) const;
+  void sortRun(Entry *begin, Entry *end, int sorted) const;
 };
 
 } // namespace anabranch::selection

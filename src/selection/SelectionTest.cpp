@@ -290,6 +290,69 @@ TEST(Sort, OrdersRangesOfEachWidth) {
   }
 }
 
+TEST(Sort, OrdersWideRangesWhoseElementsAreClose) {
+  // One number far away takes the leading bits of ranks from all others.
+  std::mt19937_64 random(6);
+  for (int count : {63, 70, 5000, 20000})
+    for (int bits : {0, 3, 20, 33, 40}) {
+      std::vector<int64_t> numbers(count, INT64_MIN);
+      for (int64_t &number : numbers)
+        number = bits ? int64_t(random() >> (64 - bits)) : 5;
+      numbers[count / 3] = INT64_MAX;
+      numbers[count / 2] = INT64_MIN;
+      for (Order order : {Order::LeastFirst, Order::LargestFirst})
+        expectSorted(DType::I64, numbers, order);
+    }
+}
+
+/// The places of the leading elements are those of PyTorch's calls for a line
+/// of pairs of numbers and places.
+template <typename T>
+void expectTakenAsPyTorch(DType dtype, const std::vector<T> &numbers,
+                          int64_t kept, Order order, Ties ties) {
+  std::vector<int64_t> list(numbers.size());
+  std::iota(list.begin(), list.end(), 0);
+  auto before = [&](int64_t a, int64_t b) {
+    return order == Order::LeastFirst ? numbers[a] < numbers[b]
+                                      : numbers[b] < numbers[a];
+  };
+  auto begin = list.begin();
+  if (kept * 64 <= int64_t(list.size())) {
+    std::partial_sort(begin, begin + kept, list.end(), before);
+  } else {
+    std::nth_element(begin, begin + kept - 1, list.end(), before);
+    if (ties == Ties::OfTopK)
+      std::sort(begin, begin + kept - 1, before);
+  }
+  list.resize(kept);
+  std::vector<int64_t> places(kept);
+  sortLines(numbers.data(), dtype, {1, int64_t(numbers.size()), 1}, order, ties,
+            kept, nullptr, places.data());
+  ASSERT_EQ(places, list);
+}
+
+TEST(Sort, LeadingElementsAreThoseOfPyTorch) {
+  std::mt19937_64 random(8);
+  // Few bits: many elements are equal. All bits: ranks do not fit into a word.
+  for (int bits : {1, 5, 12, 31, 64})
+    for (int64_t count : {1, 5, 40, 128, 700, 3000}) {
+      std::vector<int64_t> wide(count);
+      for (int64_t &number : wide)
+        number = int64_t(random() >> (64 - bits)) - (bits < 64) * 9;
+      std::vector<float> floats(wide.begin(), wide.end());
+      for (int64_t kept : {int64_t(1), int64_t(2), count / 64, count / 9,
+                           count / 4, count / 2, count}) {
+        if (kept < 1 || kept > count)
+          continue;
+        for (Order order : {Order::LeastFirst, Order::LargestFirst})
+          for (Ties ties : {Ties::OfTopK, Ties::OfLooseTopK}) {
+            expectTakenAsPyTorch(DType::I64, wide, kept, order, ties);
+            expectTakenAsPyTorch(DType::F32, floats, kept, order, ties);
+          }
+      }
+    }
+}
+
 TEST(Sort, KeepsNanOfEachLineLast) {
   for (double other : {double(NAN), -1e300, 0.0}) {
     const double numbers[] = {NAN, other, 1, NAN};

@@ -10,24 +10,23 @@
 #include "selection/Entries.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace anabranch::selection {
 
 namespace {
 
 /// Memory for the entries of one line after another.
-template <typename Entry> struct Lists {
+struct Lists {
   std::vector<Entry> list, spare;
 };
 
 /// The entries of a line in order.
-template <typename Entries> class OrderedLine {
+class OrderedLine {
 public:
-  using Entry = typename Entries::Entry;
-
-  OrderedLine(const Entries &entries, const void *numbers, DType dtype,
-              int64_t count, Lists<Entry> &lists)
-      : entries(entries), numbers(numbers), dtype(dtype), list(lists.list),
+  OrderedLine(const void *numbers, DType dtype, int64_t count, Order order,
+              Lists &lists)
+      : entries(numbers, dtype, count, order), list(lists.list),
         spare(lists.spare) {
     list.resize(count);
     fill();
@@ -35,58 +34,42 @@ public:
 
   /// Puts the first `kept` where they belong, and perhaps more.
   void order(Ties ties, int64_t kept) {
-    if (ties == Ties::OfTopK || ties == Ties::OfLooseTopK)
-      return takeAsPyTorch(ties, kept);
-    spare.resize(list.size());
-    entries.sort(list, spare);
-    if (ties == Ties::OfSort && hasEqual()) {
-      fill();
-      std::sort(list.begin(), list.end(), before());
-    }
+    entries.withOrder([&](auto isBefore) {
+      if (ties == Ties::OfTopK || ties == Ties::OfLooseTopK)
+        return takeAsPyTorch(ties, kept, isBefore);
+      spare.resize(list.size());
+      entries.sort(list, spare);
+      if (ties == Ties::OfSort && hasEqual(isBefore)) {
+        fill();
+        std::sort(list.begin(), list.end(), isBefore);
+      }
+    });
   }
 
   int64_t operator[](int64_t i) const { return entries.placeOf(list[i]); }
 
 private:
-  const Entries &entries;
-  const void *numbers;
-  DType dtype;
+  const Entries entries;
   std::vector<Entry> &list, &spare;
 
-  void fill() {
-    constexpr int64_t block = 256;
-    const char *bytes = static_cast<const char *>(numbers);
-    uint64_t keys[block];
-    int64_t count = list.size();
-    for (int64_t begin = 0; begin < count; begin += block) {
-      int64_t size = std::min(block, count - begin);
-      writeKeys(bytes + begin * itemSize(dtype), dtype, size, keys, 1);
-      for (int64_t i = 0; i < size; ++i)
-        list[begin + i] = entries.make(keys[i], begin + i);
-    }
-  }
+  void fill() { entries.write(0, list.size(), list.data()); }
 
-  auto before() const {
-    return [this](const Entry &a, const Entry &b) {
-      return entries.isBefore(a, b);
-    };
-  }
-
-  bool hasEqual() const {
+  template <typename IsBefore> bool hasEqual(IsBefore isBefore) const {
     for (size_t i = 1; i < list.size(); ++i)
-      if (!entries.isBefore(list[i - 1], list[i]))
+      if (!isBefore(list[i - 1], list[i]))
         return true;
     return false;
   }
 
   /// Calls what ATen/native/TopKImpl.h calls.
-  void takeAsPyTorch(Ties ties, int64_t kept) {
+  template <typename IsBefore>
+  void takeAsPyTorch(Ties ties, int64_t kept, IsBefore isBefore) {
     auto begin = list.begin(), end = list.end();
     if (kept * 64 <= static_cast<int64_t>(list.size()))
-      return std::partial_sort(begin, begin + kept, end, before());
-    std::nth_element(begin, begin + kept - 1, end, before());
+      return std::partial_sort(begin, begin + kept, end, isBefore);
+    std::nth_element(begin, begin + kept - 1, end, isBefore);
     if (ties == Ties::OfTopK)
-      std::sort(begin, begin + kept - 1, before());
+      std::sort(begin, begin + kept - 1, isBefore);
   }
 };
 
@@ -101,10 +84,12 @@ public:
     for (size_t row = 0; row < copy.size(); ++row)
       copy[row] = numbers[row * shape.inner];
     const Bits *line = copy.empty() ? numbers : copy.data();
-    if (auto words = PackedEntries::of(line, dtype, shape.rows, order))
-      write(*words, packed, line, sorted, places);
-    else
-      write(PlacedEntries(order), placed, line, sorted, places);
+    OrderedLine found(line, dtype, shape.rows, order, lists);
+    found.order(ties, kept);
+    for (int64_t i = 0; sorted && i < kept; ++i)
+      sorted[i * shape.inner] = line[found[i]];
+    for (int64_t i = 0; places && i < kept; ++i)
+      places[i * shape.inner] = found[i];
   }
 
 private:
@@ -114,19 +99,7 @@ private:
   Ties ties;
   int64_t kept;
   std::vector<Bits> copy; ///< a line that is not contiguous
-  Lists<PackedEntries::Entry> packed;
-  Lists<PlacedEntries::Entry> placed;
-
-  template <typename Entries>
-  void write(const Entries &entries, Lists<typename Entries::Entry> &lists,
-             const Bits *line, Bits *sorted, int64_t *places) const {
-    OrderedLine<Entries> found(entries, line, dtype, shape.rows, lists);
-    found.order(ties, kept);
-    for (int64_t i = 0; sorted && i < kept; ++i)
-      sorted[i * shape.inner] = line[found[i]];
-    for (int64_t i = 0; places && i < kept; ++i)
-      places[i * shape.inner] = found[i];
-  }
+  Lists lists;
 };
 
 template <typename Bits>
