@@ -40,6 +40,15 @@ def test_a_server_that_slept(tmp_path) -> None:
     assert found["graphs"] and not found["eager"]
 
 
+def test_greedy_tokens_of_16_bit_logits(tmp_path) -> None:
+    found = answered(tmp_path, "greedy", eager=False)
+    plain, with_logprobs, penalised, biased, again = found["answer"]
+    assert plain == with_logprobs == again
+    assert penalised != plain
+    assert all(token == 7 for row in biased for token in row)
+    assert found["graphs"] == 3 and not found["eager"]  # model, logits, greedy tokens
+
+
 def test_scores_of_texts(tmp_path) -> None:
     expected = torch.tensor(answered(tmp_path, "rerank", eager=True)["answer"])
     found = answered(tmp_path, "rerank", eager=False)

@@ -23,7 +23,7 @@ def engine(folder: Path, **arguments: Any) -> Any:
     from vllm import LLM
 
     common: dict[str, Any] = {"dtype": "float32", "max_model_len": 128, "seed": 0}
-    return LLM(str(folder), max_num_seqs=8, **common, **arguments)
+    return LLM(str(folder), max_num_seqs=8, **common | arguments)
 
 
 def llama(folder: Path, **arguments: Any) -> Any:
@@ -32,11 +32,12 @@ def llama(folder: Path, **arguments: Any) -> Any:
     return engine(folder / "llama", skip_tokenizer_init=True, **arguments)
 
 
-def tokens(llm: Any, **named: Any) -> list[list[int]]:
+def tokens(llm: Any, asked: Any = None, **named: Any) -> list[list[int]]:
+    """Greedy tokens. `asked` are more parameters of the requests."""
     from vllm import SamplingParams
 
     greedy = SamplingParams(
-        temperature=0, max_tokens=12, detokenize=False, ignore_eos=True
+        temperature=0, max_tokens=12, detokenize=False, ignore_eos=True, **asked or {}
     )
     given = [{"prompt_token_ids": ids} for ids in PROMPTS]
     found = llm.generate(given, greedy, use_tqdm=False, **named)
@@ -86,6 +87,17 @@ def sleep(folder: Path, **arguments: Any) -> list[Any]:
     return [before, tokens(llm)]
 
 
+def greedy(folder: Path, **arguments: Any) -> list[Any]:
+    """Tokens of logits of 16 bits: of plain requests, of requests that ask for logprobs,
+    or change logits, and of plain ones again."""
+    llm = llama(folder, dtype="bfloat16", **arguments)
+    plain = tokens(llm)
+    with_logprobs = tokens(llm, {"logprobs": 0})
+    penalised = tokens(llm, {"presence_penalty": 1.5})
+    biased = tokens(llm, {"logit_bias": {7: 100.0}})
+    return [plain, with_logprobs, penalised, biased, tokens(llm)]
+
+
 def rerank(folder: Path, **arguments: Any) -> list[Any]:
     """The scores of texts for a query."""
     import torch
@@ -108,7 +120,8 @@ def main() -> None:
     import anabranch
 
     folder, feature = Path(sys.argv[1]), sys.argv[2]
-    serve = {"lora": lora, "sleep": sleep, "rerank": rerank}[feature]
+    features = {"lora": lora, "sleep": sleep, "greedy": greedy, "rerank": rerank}
+    serve = features[feature]
     answer = serve(folder, **json.loads(sys.argv[3]))
     counters = anabranch.counters
     graphs = {"graphs": counters.graphs, "eager": counters.eager_graphs}
