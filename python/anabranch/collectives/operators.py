@@ -38,6 +38,10 @@ __all__ = [
 NAMESPACE = "_c10d_functional"
 OWN = "anabranch_c10d"
 
+# AOTAutograd has taken gradients apart before a program has its operators. PyTorch's
+# functions for them take longer than the collective of a few numbers.
+_BelowAutograd = torch._C._AutoDispatchBelowAutograd
+
 _library = torch.library.Library(OWN, "DEF")
 _library.define("finish(Tensor ticket) -> Tensor[]")
 
@@ -87,8 +91,11 @@ def waiting(target: OpOverload) -> OpOverload:
     The results are one new tensor, or several."""
 
     def run(*args: Any) -> Any:
-        with explained(target, args):
-            return tree_map_only(Tensor, _wait, target(*with_local_name(args)))
+        with explained(target, args), _BelowAutograd():
+            results = target(*with_local_name(args))
+            if isinstance(results, Tensor):
+                return _wait(results)
+            return [_wait(result) for result in results]
 
     _, _, schema = str(target._schema).partition("::")
     return _define(schema, run)
@@ -102,7 +109,7 @@ def begin(target: OpOverload) -> OpOverload:
         # The program may reuse the memory of an argument as soon as this function
         # returns.
         args = tree_map_only(Tensor, Tensor.clone, args)
-        with explained(target, args):
+        with explained(target, args), _BelowAutograd():
             results = target(*with_local_name(args))
         ticket = next(_tickets)
         _begun[ticket] = target, args, results
@@ -120,7 +127,7 @@ def finish() -> OpOverload:
 
 def _finish(ticket: Tensor) -> list[Tensor]:
     target, args, results = _begun.pop(int(ticket))
-    with explained(target, args):
+    with explained(target, args), _BelowAutograd():
         return [_wait(result) for result in tree_leaves(results)]
 
 
@@ -128,7 +135,7 @@ _library.impl("finish", _finish, "CompositeExplicitAutograd")
 
 
 def _wait(result: Tensor) -> Tensor:
-    return torch.ops._c10d_functional.wait_tensor(result)
+    return torch.ops._c10d_functional.wait_tensor.default(result)
 
 
 def _define(schema: str, run: Callable[..., Any]) -> OpOverload:
