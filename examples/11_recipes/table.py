@@ -35,7 +35,8 @@ random weights and caches that are full of NaN, and makes {tokens} tokens for tw
   hy3, qwen3.5 and qwen3_moe have no int8: their pages have MX formats or fp8. kimi_k2_thinking has no drafts:
   its settings ask for none, and its own head for them ends with an error of the recipe.
 - *passes*: eager, it ends; compiled, its texts are those of eager code too. The factor behind it: the CPU
-  time of a step of decode in eager code over that of this mode, both measured in one run of the script.
+  time of a step of decode in eager code over that of this mode, both measured in one run of the script. A way
+  without one was not measured.
 - *other texts*: it ends, and its texts are others; *ends*: eager code has not run.
 - *no mode*: the recipe refuses the mode itself. A number is an error below. A dash has not run.
 """
