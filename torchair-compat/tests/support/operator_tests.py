@@ -119,6 +119,8 @@ _FAULTS = {
     r"with_hifloat8 .*result error": "compares with a weight that was not rounded to"
     " hifloat8",
     r"_with_outdtype .*(out_dtype|normal_kernel)": "compares with random numbers",
+    r"nsa_select_attention\.py .*result error": "has a reference that rounds probabilities"
+    " to f16 before their product",
     r"group_norm_silu\.py .*950_ .*result error": "has a reference that rounds the norm to"
     " f16 before the gate",
     r"update_expert\.py .*dtype' do not match": "runs with an older test case, which has"
