@@ -14,6 +14,7 @@ region_updates      makes results of what a region writes into its arguments
 composites          keeps composite operators whole while a model is traced
 frames              has Dynamo take more into the graphs of this backend
 recurrent/          computes recurrent layers by loops over time
+byte_layers/        takes layers with weights of bytes into graphs
 inlining            puts the operators of a region in the place of its calls
 flex/               takes attention with a score function apart
 splicing            puts a trace in the place of a node

@@ -7,11 +7,13 @@ and states that no result shows are f32 where the tensors are bf16 or f16."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from ..byte_layers import products
 
 # The types in which a cell computes, for those that are too narrow for it.
 WIDE = {torch.bfloat16: torch.float32, torch.float16: torch.float32}
@@ -23,6 +25,7 @@ class Weights(NamedTuple):
     hidden: Tensor
     bias: Tensor | None  # of the gates that the state gives
     projection: Tensor | None
+    scale: Tensor | None = None  # of `hidden`, if that is bytes
 
 
 Cell = Callable[[Tensor, tuple[Tensor, ...], Weights], tuple[Tensor, ...]]
@@ -32,8 +35,15 @@ def _wide(value: Tensor) -> Tensor:
     return value.to(WIDE.get(value.dtype, value.dtype))
 
 
+def product(x: Tensor, weight: Tensor, scale: Tensor | None, bias: Any) -> Tensor:
+    """x W' + b, of floats or, with a scale, of bytes."""
+    if scale is None:
+        return functional.linear(x, weight, bias)
+    return products.product(x, weight, scale, bias)
+
+
 def _gates(state: Tensor, weights: Weights) -> Tensor:
-    return _wide(functional.linear(state, weights.hidden, weights.bias))
+    return _wide(product(state, weights.hidden, weights.scale, weights.bias))
 
 
 def lstm(

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
+from ..byte_layers.operators import OPERATORS as byte_operators
 from . import cells
 from .operators import aten, check_length, states_of
 from .packed_places import Places, packed_rows, places
@@ -34,6 +34,8 @@ class _Direction(NamedTuple):
     bias: Tensor | None
     hidden_bias: Tensor | None
     projection: Tensor | None
+    scale: Tensor | None = None  # of `weight`, if that is bytes
+    hidden_scale: Tensor | None = None
 
 
 def _directions(
@@ -47,13 +49,28 @@ def _directions(
         yield _Direction(own[0], own[1], biases[0], biases[1], projection)
 
 
+def _byte_directions(
+    weights: Sequence[Tensor], scales: Sequence[Tensor], biases: Sequence[Tensor]
+) -> Iterator[_Direction]:
+    for at in range(0, len(weights), 2):
+        yield _Direction(
+            weights[at],
+            weights[at + 1],
+            biases[at] if biases else None,
+            biases[at + 1] if biases else None,
+            None,
+            scales[at],
+            scales[at + 1],
+        )
+
+
 class _Steps:
     """The steps of a padded batch."""
 
     def gates(self, inputs: Tensor, own: _Direction, bias: Any, reverse: bool) -> Any:
         """What the inputs add to the gates of all steps: [steps, batch, gates]."""
         steps = inputs.flip(0) if reverse else inputs
-        return functional.linear(steps, own.weight, bias)
+        return cells.product(steps, own.weight, own.scale, bias)
 
     def present(self, reverse: bool) -> list[Tensor]:
         """Which sequences each step has, bool [steps, batch, 1]; empty: all."""
@@ -73,7 +90,7 @@ class _PackedSteps(_Steps):
 
     def gates(self, inputs: Tensor, own: _Direction, bias: Any, reverse: bool) -> Any:
         rows = self._places.rows
-        packed = functional.linear(inputs, own.weight, bias)
+        packed = cells.product(inputs, own.weight, own.scale, bias)
         return packed[rows.flip(0) if reverse else rows]
 
     def present(self, reverse: bool) -> list[Tensor]:
@@ -98,7 +115,7 @@ def _run(
     if bias is not None and cell is not cells.gru:  # whose reset gate scales one alone
         bias, hidden_bias = bias + hidden_bias, None
     slices = [steps.gates(inputs, own, bias, reverse), *steps.present(reverse)]
-    weights = cells.Weights(own.hidden, hidden_bias, own.projection)
+    weights = cells.Weights(own.hidden, hidden_bias, own.projection, own.hidden_scale)
     given = [w for w in weights if w is not None]
 
     def step(*values: Tensor) -> tuple[Tensor, ...]:
@@ -128,16 +145,13 @@ def _layers(
     inputs: Tensor,
     states: Sequence[Tensor],
     steps: _Steps,
-    params: Sequence[Tensor],
-    has_biases: bool,
+    todo: Iterator[_Direction],
     num_layers: int,
     dropout: float,
     train: bool,
     bidirectional: bool,
 ) -> tuple[Tensor, ...]:
     """All layers: the results of the last one, and the last states of each."""
-    is_projected = len(states) > 1 and states[0].shape[2] != states[1].shape[2]
-    todo = _directions(params, has_biases, is_projected)
     output = inputs
     last: list[list[Tensor]] = []
     for layer in range(num_layers):
@@ -155,6 +169,14 @@ def _layers(
     return (output, *finals)
 
 
+def _own(
+    states: Sequence[Tensor], params: Sequence[Tensor], has_biases: bool, *rest: Any
+) -> tuple[Any, ...]:
+    """What `_layers` takes of an operator's options."""
+    is_projected = len(states) > 1 and states[0].shape[2] != states[1].shape[2]
+    return (_directions(params, has_biases, is_projected), *rest)
+
+
 def _padded(cell: cells.Cell) -> Callable[..., tuple[Tensor, ...]]:
     """The operator on a padded batch."""
 
@@ -164,7 +186,9 @@ def _padded(cell: cells.Cell) -> Callable[..., tuple[Tensor, ...]]:
         *options, batch_first = rest
         check_length(inputs, batch_first)
         steps = inputs.transpose(0, 1) if batch_first else inputs
-        output, *last = _layers(cell, steps, states_of(states), _Steps(), *options)
+        before = states_of(states)
+        own = _own(before, *options)
+        output, *last = _layers(cell, steps, before, _Steps(), *own)
         return (output.transpose(0, 1) if batch_first else output, *last)
 
     return layers
@@ -178,7 +202,30 @@ def _packed(cell: cells.Cell) -> Callable[..., tuple[Tensor, ...]]:
     ) -> tuple[Tensor, ...]:
         before = states_of(states)
         steps = _PackedSteps(sizes, data.shape[0], before[0].shape[1])
-        return _layers(cell, data, before, steps, *options)
+        return _layers(cell, data, before, steps, *_own(before, *options))
+
+    return layers
+
+
+def _of_bytes(cell: cells.Cell) -> Callable[..., tuple[Tensor, ...]]:
+    """The operator on a padded batch, with weights of bytes."""
+
+    def layers(
+        inputs: Tensor,
+        states: Sequence[Tensor],
+        weights: Sequence[Tensor],
+        scales: Sequence[Tensor],
+        biases: Sequence[Tensor],
+        num_layers: int,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> tuple[Tensor, ...]:
+        check_length(inputs, batch_first)
+        steps = inputs.transpose(0, 1) if batch_first else inputs
+        todo = _byte_directions(weights, scales, biases)
+        options = (num_layers, 0.0, False, bidirectional)
+        output, *last = _layers(cell, steps, states, _Steps(), todo, *options)
+        return (output.transpose(0, 1) if batch_first else output, *last)
 
     return layers
 
@@ -194,4 +241,6 @@ _CELLS = {
 PARTS: dict[Any, Callable[..., Any]] = {
     **{operator.input: _padded(cell) for operator, cell in _CELLS.items()},
     **{operator.data: _packed(cell) for operator, cell in _CELLS.items()},
+    byte_operators["lstm"]: _of_bytes(cells.lstm),
+    byte_operators["gru"]: _of_bytes(cells.gru),
 }

@@ -1,4 +1,4 @@
-"""Has a trace take recurrent layers in, each as one operator."""
+"""Has a trace take recurrent layers in, each as one operator, and layers of bytes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch._dynamo.config as settings
 
 from ... import dynamo_lock
 from .. import composites
+from ..byte_layers import modules as byte_layers
 from . import packed_layers
 from .operators import RULES
 
@@ -28,6 +29,7 @@ def taken_in(packed: bool) -> Iterator[None]:
         dynamo_lock.held(),
         settings.patch(allow_rnn=True),
         composites.kept((), RULES),
+        byte_layers.taken_in(),
         packed_layers.taken_in() if packed else contextlib.nullcontext(),
     ):
         yield

@@ -1,0 +1,6 @@
+"""Takes the layers of torch.ao's `quantize_dynamic` into graphs. Start with `modules`.
+
+modules    what a trace reads in the place of these layers
+operators  recurrent layers with weights of bytes, as operators
+products   rounds the rows of a product to bytes, and multiplies bytes
+"""

@@ -1,0 +1,59 @@
+"""Recurrent layers whose weights are bytes, as operators. `recurrent/layers` takes them
+apart like those of floats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from ... import purity
+from ..recurrent.operators import check_length
+
+_ARGUMENTS = (
+    "Tensor[] states, Tensor[] weights, Tensor[] scales, Tensor[] biases,"
+    " int num_layers, bool bidirectional, bool batch_first"
+)
+
+
+def _results(
+    inputs: Tensor,
+    states: Sequence[Tensor],
+    weights: Any,
+    scales: Any,
+    biases: Any,
+    num_layers: int,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, ...]:
+    check_length(inputs, batch_first)
+    length, batch = inputs.shape[:2]
+    if batch_first:
+        length, batch = batch, length
+    width = states[0].shape[2] * (2 if bidirectional else 1)
+    output = inputs.new_empty((length, batch, width))
+    last = [inputs.new_empty(state.shape) for state in states]
+    return (output.transpose(0, 1) if batch_first else output, *last)
+
+
+def _run(kind: str) -> Any:
+    def run(*arguments: Any) -> tuple[Tensor, ...]:
+        from ..recurrent.layers import PARTS
+
+        return PARTS[OPERATORS[kind]](*arguments)
+
+    return run
+
+
+# The operator of each kind of layer. Weights are int8 [gates, width], and scales float32
+# [gates]: for each layer and direction those of the inputs, then those of the state. So
+# are the biases.
+OPERATORS = {
+    kind: purity.define(
+        f"byte_{kind}(Tensor inputs, {_ARGUMENTS}) -> ({results})",
+        _run(kind),
+        _results,
+    )
+    for kind, results in (("lstm", "Tensor, Tensor, Tensor"), ("gru", "Tensor, Tensor"))
+}
