@@ -6,7 +6,8 @@ operators in each layer takes longer than compiling them.
 
 `anabranch::dequantized(integers, scale, offset, center, dtype)` is the weight
 `(integers - center) * scale + offset` of `llm/quantized_layers.py`. The operators of
-recurrent layers are PyTorch's own (recurrent/)."""
+recurrent layers are PyTorch's own (recurrent/), unless their weights are bytes
+(byte_layers/)."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 
 from .. import purity
+from .byte_layers import operators as byte_layers
 from .recurrent import layers
 
 
@@ -55,4 +57,8 @@ dequantized = purity.define(
 )
 
 # The function that computes each of these operators.
-PARTS: dict[Any, Callable[..., Any]] = {dequantized: _dequantized, **layers.PARTS}
+PARTS: dict[Any, Callable[..., Any]] = {
+    dequantized: _dequantized,
+    **layers.PARTS,
+    **byte_layers.PARTS,
+}

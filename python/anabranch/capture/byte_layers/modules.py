@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from .operators import OPERATORS
@@ -66,9 +66,13 @@ def anabranch_byte_tensors(self: Any) -> tuple[Tensor | None, ...]:
             scale = torch.full((rows,), weight.q_scale())
         else:
             scale = weight.q_per_channel_scales().float()
-        bias = bias if bias is None else bias.detach()
         tensors += [weight.int_repr(), scale, bias]
-    return tuple(tensors)
+    return tuple(None if tensor is None else _fixed(tensor) for tensor in tensors)
+
+
+def _fixed(tensor: Tensor) -> Tensor:
+    """The tensor as a parameter, whose sizes are no symbols in any trace."""
+    return nn.Parameter(tensor.detach(), requires_grad=False)
 
 
 # Dynamo calls the method while it traces.

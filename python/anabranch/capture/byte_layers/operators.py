@@ -3,12 +3,14 @@ apart like those of floats."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from ... import purity
+from ..recurrent import cells
+from ..recurrent.layers import of_bytes
 from ..recurrent.operators import check_length
 
 _ARGUMENTS = (
@@ -37,14 +39,8 @@ def _results(
     return (output.transpose(0, 1) if batch_first else output, *last)
 
 
-def _run(kind: str) -> Any:
-    def run(*arguments: Any) -> tuple[Tensor, ...]:
-        from ..recurrent.layers import PARTS
-
-        return PARTS[OPERATORS[kind]](*arguments)
-
-    return run
-
+_CELLS = {"lstm": cells.lstm, "gru": cells.gru}
+_RESULTS = {"lstm": "Tensor, Tensor, Tensor", "gru": "Tensor, Tensor"}
 
 # The operator of each kind of layer. Weights are int8 [gates, width], and scales float32
 # [gates]: for each layer and direction those of the inputs, then those of the state. So
@@ -52,8 +48,12 @@ def _run(kind: str) -> Any:
 OPERATORS = {
     kind: purity.define(
         f"byte_{kind}(Tensor inputs, {_ARGUMENTS}) -> ({results})",
-        _run(kind),
+        of_bytes(_CELLS[kind]),
         _results,
     )
-    for kind, results in (("lstm", "Tensor, Tensor, Tensor"), ("gru", "Tensor, Tensor"))
+    for kind, results in _RESULTS.items()
+}
+# The function that computes each of the operators.
+PARTS: dict[Any, Callable[..., Any]] = {
+    operator: of_bytes(_CELLS[kind]) for kind, operator in OPERATORS.items()
 }

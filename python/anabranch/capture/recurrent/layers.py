@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..byte_layers.operators import OPERATORS as byte_operators
 from . import cells
 from .operators import aten, check_length, states_of
 from .packed_places import Places, packed_rows, places
@@ -207,8 +206,8 @@ def _packed(cell: cells.Cell) -> Callable[..., tuple[Tensor, ...]]:
     return layers
 
 
-def _of_bytes(cell: cells.Cell) -> Callable[..., tuple[Tensor, ...]]:
-    """The operator on a padded batch, with weights of bytes."""
+def of_bytes(cell: cells.Cell) -> Callable[..., tuple[Tensor, ...]]:
+    """Computes a layer whose weights are bytes on a padded batch."""
 
     def layers(
         inputs: Tensor,
@@ -241,6 +240,4 @@ _CELLS = {
 PARTS: dict[Any, Callable[..., Any]] = {
     **{operator.input: _padded(cell) for operator, cell in _CELLS.items()},
     **{operator.data: _packed(cell) for operator, cell in _CELLS.items()},
-    byte_operators["lstm"]: _of_bytes(cells.lstm),
-    byte_operators["gru"]: _of_bytes(cells.gru),
 }
