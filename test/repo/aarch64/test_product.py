@@ -28,6 +28,7 @@ SUITES = (
     "operators/test_ops_norms.py",
     "operators/test_ops_edges.py",
     "regions/test_branches.py",
+    "shapes/test_tier_costs.py",
 )
 # pyproject.toml's paths without the sources of the package.
 PYTHON_PATH = (
