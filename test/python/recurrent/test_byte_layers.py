@@ -163,3 +163,38 @@ def test_classes_have_their_methods_again():
     assert [kind.forward for kind in kinds] == before
     with torch.compiler.set_stance("fail_on_recompile"):
         run(x)
+
+
+def replace(model: nn.Module, other: nn.Module) -> None:
+    model[0] = other[0]
+
+
+def load(model: nn.Module, other: nn.Module) -> None:
+    model.load_state_dict(other.state_dict())
+
+
+def set_weights(model: nn.Module, other: nn.Module) -> None:
+    found = other[0]._weight_bias()
+    if isinstance(found, dict):
+        found = ({**found["weight"], **found["bias"]},)
+    model[0].set_weight_bias(*found)
+
+
+@pytest.mark.parametrize("change", [replace, load, set_weights])
+@pytest.mark.parametrize("kind", [nn.Linear, nn.LSTM, nn.GRU])
+def test_other_weights_are_seen(kind, change):
+    def make() -> nn.Module:
+        return quantised(nn.Sequential(kind(24, 32)))
+
+    x = torch.randn(5, 2, 24)
+    model, others = make(), [make(), make()]
+    run = compiled(model, fullgraph=True)
+    for other in others:
+        run(x)
+        change(model, other)
+        wanted = tree_leaves(other(x))
+        assert all(map(torch.equal, tree_leaves(model(x)), wanted))
+        for ours, theirs in zip(tree_leaves(run(x)), wanted):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=2e-3)
+    with torch.compiler.set_stance("fail_on_recompile"):
+        run(x)

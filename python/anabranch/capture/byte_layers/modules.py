@@ -4,7 +4,10 @@ These layers hold their weights in objects that Dynamo cannot read. While Dynamo
 frame for Anabranch, their methods are those of this module: a method whose result Dynamo
 takes for a constant gives the weights as tensors. Layers that run meanwhile compute the
 same. Layers of float16, packed sequences and dropout stay PyTorch's: the graph breaks
-there."""
+there.
+
+What holds weights has a number, which `versions` changes with the weights. A trace reads
+it, so that Dynamo's guards do."""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from . import versions
 from .operators import OPERATORS
 from .products import MOST, product
 
@@ -39,8 +43,9 @@ def taken_in() -> Iterator[None]:
     kinds = {name: getattr(modules, name) for name in own}
     for name, kind in kinds.items():
         _forward.setdefault(name, kind.forward)
-        # It stays: other threads may call it when the block ends.
+        # They stay: other threads may call them when the block ends.
         kind.anabranch_byte_tensors = anabranch_byte_tensors
+    versions.watch()
     try:
         for name, kind in kinds.items():
             kind.forward = own[name]
@@ -52,7 +57,9 @@ def taken_in() -> Iterator[None]:
 
 def anabranch_byte_tensors(self: Any) -> tuple[Tensor | None, ...]:
     """The tensors of a layer: for each of its weights the bytes, the scales and the
-    bias."""
+    bias. What holds the weights has a number from now on."""
+    for holder in _holders(self):
+        versions.number(holder)
     if not hasattr(self, "_all_weight_values"):
         pairs = [self._weight_bias()]
     else:
@@ -70,6 +77,21 @@ def anabranch_byte_tensors(self: Any) -> tuple[Tensor | None, ...]:
     return tuple(None if tensor is None else _fixed(tensor) for tensor in tensors)
 
 
+def _holders(self: Any) -> list[nn.Module]:
+    """The modules that hold the weights of a layer."""
+    if hasattr(self, "_all_weight_values"):
+        return list(self._all_weight_values)
+    return [self._packed_params]
+
+
+def _tensors(self: Any) -> Any:
+    """The tensors of a layer, in a trace that holds for these weights alone."""
+    tensors = self.anabranch_byte_tensors()
+    for holder in _holders(self):
+        versions.read(holder)
+    return tensors
+
+
 def _fixed(tensor: Tensor) -> Tensor:
     """The tensor as a parameter, whose sizes are no symbols in any trace."""
     return nn.Parameter(tensor.detach(), requires_grad=False)
@@ -82,7 +104,7 @@ anabranch_byte_tensors._dynamo_marked_constant = True  # type: ignore[attr-defin
 def _linear(self: Any, x: Tensor) -> Tensor:
     if self._packed_params.dtype != torch.qint8 or x.dtype != torch.float32:
         return _forward["Linear"](self, x)
-    integers, scale, bias = self.anabranch_byte_tensors()
+    integers, scale, bias = _tensors(self)
     most = _ALL_BITS if self.version is None or self.version < 4 else MOST
     return product(x, integers, scale, bias, most)
 
@@ -104,7 +126,7 @@ def _zeros(self: Any, inputs: Tensor) -> Tensor:
 
 
 def _options(self: Any) -> tuple[Any, ...]:
-    tensors = self.anabranch_byte_tensors()
+    tensors = _tensors(self)
     return (
         list(tensors[::3]),
         list(tensors[1::3]),
