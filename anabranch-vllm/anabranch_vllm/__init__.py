@@ -2,6 +2,7 @@
 
 vLLM calls `platform` and `prepare` in each of its processes. Start with `settings`.
 
+__main__         vLLM's command line
 versions         the versions of vLLM that this package is tested with
 settings         what Anabranch asks of vLLM's compilation, and the environment's defaults
 cpu_platform     vLLM's CPU platform with these settings

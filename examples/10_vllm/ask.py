@@ -1,16 +1,24 @@
-"""Asks a running `vllm serve` and prints the answer as it comes: ask.py QUESTION."""
+"""Asks a running server and prints the answer as it comes.
 
-import sys
+ask.py What is a river?
+ask.py --server http://localhost:8001 What is a river?   another server
+"""
+
+import argparse
 
 from openai import OpenAI
 
 
 def main() -> None:
-    client = OpenAI(base_url="http://localhost:8000/v1", api_key="none")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--server", default="http://localhost:8000")
+    parser.add_argument("question", nargs="+")
+    given = parser.parse_args()
+    client = OpenAI(base_url=f"{given.server}/v1", api_key="none")
     model = client.models.list().data[0].id
     answer = client.chat.completions.create(
         model=model,
-        messages=[{"role": "user", "content": " ".join(sys.argv[1:])}],
+        messages=[{"role": "user", "content": " ".join(given.question)}],
         max_tokens=64,
         temperature=0,
         stream=True,
