@@ -12,7 +12,7 @@ from importlib import metadata
 
 
 def main() -> None:
-    metadata.version = _knowing_vllm(metadata.version)
+    metadata.version = _knowing_vllm(metadata.version)  # type: ignore[assignment]
     from vllm.entrypoints.cli.main import main as run
 
     sys.argv[0] = "vllm"
