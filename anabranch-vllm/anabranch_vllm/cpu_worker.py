@@ -4,6 +4,7 @@ weights were loaded, programs pack them again."""
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -63,9 +64,11 @@ class AnabranchWorker(CPUWorker):
 
     def initialize_from_config(self, *arguments: Any, **named: Any) -> None:
         super().initialize_from_config(*arguments, **named)
-        # A step reads some pages of the cache of each request and layer, which lie apart.
-        for memory in _memories(self.model_runner.kv_caches):
-            extension.gather_huge_pages(memory.data_ptr(), memory.nbytes())
+        # The system may need seconds to make room, in which the start goes on.
+        caches = _memories(self.model_runner.kv_caches)
+        threading.Thread(
+            target=_gather, args=[caches], name="huge pages", daemon=True
+        ).start()
 
     def compile_or_warm_up_model(self) -> Any:
         with extension.collector_at_rest():
@@ -115,6 +118,13 @@ class AnabranchWorker(CPUWorker):
         for model in self._models():
             anabranch.refresh(model)
         extension.drop_moved_pages()
+
+
+def _gather(caches: Iterable[torch.UntypedStorage]) -> None:
+    """Has caches in huge pages: a step reads some pages of the cache of each request and
+    layer, which lie apart."""
+    for memory in caches:
+        extension.gather_huge_pages(memory.data_ptr(), memory.nbytes())
 
 
 def _memories(tensors: Iterable[torch.Tensor]) -> list[torch.UntypedStorage]:

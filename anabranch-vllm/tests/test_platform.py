@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import importlib
 import logging
+import queue
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -362,10 +364,12 @@ def test_greedy_tokens_need_no_float32_logits(worker) -> None:
 
 
 def test_the_cache_gets_huge_pages_once(worker, monkeypatch) -> None:
-    asked = []
-    monkeypatch.setattr(
-        extension, "gather_huge_pages", lambda *place: asked.append(place)
-    )
+    asked: queue.Queue = queue.Queue()
+    monkeypatch.setattr(extension, "gather_huge_pages", lambda *place: asked.put(place))
     memory = torch.zeros(8, 1024)
     worker.initialize_from_config(memory)
-    assert asked == [(memory.data_ptr(), memory.nbytes)]
+    assert asked.get(timeout=30) == (memory.data_ptr(), memory.nbytes)
+    for thread in threading.enumerate():
+        if thread.name == "huge pages":
+            thread.join()
+    assert asked.empty()
