@@ -12,9 +12,8 @@
 namespace anabranch {
 namespace kernels {
 
-/// Emits a scatter at one position of its group: row after row where rows have
-/// lists of their updates (ScatterRows.h), else a copy of the part of the
-/// tensor that it updates, then the updates one by one.
+/// Emits a scatter at one position of its group: a copy of the part of the
+/// tensor that it updates, then the updates one by one, or row by row.
 class ScatterEmitter {
 public:
   /// If the group's lanes run inside the scatter, `part` has their range.
@@ -58,12 +57,10 @@ private:
   void overLanes(bool inVectors, llvm::function_ref<void(Lanes)> body);
   void overDimension(mlir::Value size, bool inVectors,
                      llvm::function_ref<void(Lanes)> body);
-  bool isInPlace();
   void copyInit(const Target &target);
   bool loopsOver(unsigned dim) const;
   std::optional<Row> findRow() const;
   void scatterInto(const Target &target);
-  void scatterOneByOne(const Target &target);
   void updateFrom(const Target &target, Point &point, size_t depth);
   void ifInRange(llvm::ArrayRef<Lanes> position,
                  llvm::function_ref<void()> body);
