@@ -76,7 +76,7 @@ def reads_bytes(folder: Path) -> bool:
     """Whether the kernel of the weight knows that it multiplies bytes."""
     text = "".join(path.read_text() for path in folder.rglob("*fuse.mlir"))
     return bool(
-        re.search(r"quantized_weight = array<i64: \d, \d+, -?\d+, 2, 0, 1>", text)
+        re.search(r"quantized_weight = array<i64: \d, \d+, -?\d+, 2, 0, 1, 0>", text)
     )
 
 
