@@ -6,8 +6,7 @@ trace kept whole for it. The result is nodes as the tracer makes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -23,34 +22,40 @@ from .aot import WHOLE, all_decompositions
 from .splicing import copy_before
 
 _IMPLICIT = "CompositeImplicitAutograd"
-# The functions that operators are made of.
-Parts = Mapping[Any, Callable[..., Any]]
-_NO_PARTS: Parts = MappingProxyType({})
 
 
-def complete(module: torch.fx.GraphModule, parts: Parts = _NO_PARTS) -> None:
+def complete(module: torch.fx.GraphModule) -> None:
     """Gives `meta["val"]` to every node that lacks it. If a node's dtype or shape
     changed, its readers get a new `meta["val"]` too.
 
     A node that no traced graph has (a call of a function, a method or a module, or of
-    an operator that is taken apart) becomes the operators that it is made of. So does
-    an operator in `parts`, whose function is traced once for arguments of equal forms.
+    an operator that is taken apart) becomes the operators that it is made of.
     CompileError: a node cannot be run.
     """
     for child in module.children():
         if isinstance(child, torch.fx.GraphModule):
-            complete(child, parts)
-    work = Completion(module, parts)
-    if all(map(work.is_complete, module.graph.nodes)):
+            complete(child)
+    if all(map(_is_complete, module.graph.nodes)):
         return
+    work = Completion(module)
     for node in list(module.graph.nodes):
         work.visit(node)
     module.graph.lint()
     module.recompile()
 
 
+def _is_complete(node: torch.fx.Node) -> bool:
+    if node.op == "get_attr" and "val" not in node.meta:
+        return all(_runs_subgraphs(user) for user in node.users)
+    return _has_none(node) or ("val" in node.meta and not _is_kept(node))
+
+
 def _runs_subgraphs(node: torch.fx.Node) -> bool:
     return isinstance(node.target, HigherOrderOperator)
+
+
+def _is_kept(node: torch.fx.Node) -> bool:
+    return node.target in kept_whole.PARTS
 
 
 def _has_none(node: torch.fx.Node) -> bool:
@@ -60,30 +65,21 @@ def _has_none(node: torch.fx.Node) -> bool:
 class Completion:
     """Puts nodes into a graph as the tracer makes them."""
 
-    def __init__(self, module: torch.fx.GraphModule, parts: Parts = _NO_PARTS) -> None:
+    def __init__(self, module: torch.fx.GraphModule) -> None:
         self.module = module
-        # What operators that the trace of the graph kept whole are made of.
-        self.whole = {**kept_whole.PARTS, **parts}
         values = [node.meta.get("val") for node in module.graph.nodes]
         self.mode = detect_fake_mode(values) or FakeTensorMode()
         # Nodes whose value is not the one of the trace any more.
         self.changed: set[torch.fx.Node] = set()
         self.erased: set[torch.fx.Node] = set()
-        # Traces of these operators, by operator and shapes.
+        # Traces of operators that the trace of the graph kept whole, by operator and
+        # shapes.
         self.parts: dict[Any, torch.fx.GraphModule] = {}
-
-    def is_complete(self, node: torch.fx.Node) -> bool:
-        if node.op == "get_attr" and "val" not in node.meta:
-            return all(_runs_subgraphs(user) for user in node.users)
-        return _has_none(node) or ("val" in node.meta and not self._is_kept(node))
-
-    def _is_kept(self, node: torch.fx.Node) -> bool:
-        return node.target in self.whole
 
     def visit(self, node: torch.fx.Node) -> None:
         if _has_none(node) or node in self.erased:
             return
-        if self._is_kept(node):
+        if _is_kept(node):
             self._inline(node)
         elif "val" in node.meta:
             if not self.changed.isdisjoint(node.all_input_nodes):
@@ -118,7 +114,7 @@ class Completion:
         if node.op == "call_module":
             return self.module.get_submodule(str(node.target))
         assert callable(node.target)
-        return self.whole.get(node.target, node.target)
+        return kept_whole.PARTS.get(node.target, node.target)
 
     def run(self, node: torch.fx.Node, function: Callable[..., Any]) -> Any:
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), _value_of)
@@ -144,7 +140,7 @@ class Completion:
             return self._function(node)(*args, **kwargs)
 
         values = [n.meta["val"] for n in inputs]
-        if self._is_kept(node):
+        if _is_kept(node):
             key = _shape_of(node)
             if key not in self.parts:
                 self.parts[key] = self.trace(node, call, values)
@@ -153,21 +149,11 @@ class Completion:
             part = self.trace(node, call, values)
         copied = self.copy(part, inputs, node)
         result = part.graph.output_node().args[0]
-        self._keep_equal(result, node.meta.get("val"), copied)
-        self._give_back(node, torch.fx.node.map_arg(result, copied.get))
-
-    def _keep_equal(
-        self, result: Any, before: Any, copied: dict[torch.fx.Node, torch.fx.Node]
-    ) -> None:
-        """Readers of a result that looks as it did before stay as they are."""
-        if isinstance(result, list | tuple):
-            if isinstance(before, list | tuple) and len(before) == len(result):
-                for one, other in zip(result, before):
-                    self._keep_equal(one, other, copied)
-        elif isinstance(result, torch.fx.Node) and (
-            _visible_type(result.meta["val"]) == _visible_type(before)
+        if isinstance(result, torch.fx.Node) and (
+            _visible_type(result.meta["val"]) == _visible_type(node.meta.get("val"))
         ):
-            self.changed.discard(copied.get(result, result))
+            self.changed.discard(copied[result])
+        self._give_back(node, torch.fx.node.map_arg(result, copied.get))
 
     def copy(
         self,
@@ -252,8 +238,7 @@ def _shape_of(node: torch.fx.Node) -> Any:
 
 def _layout(node: torch.fx.Node) -> Any:
     value = node.meta["val"]
-    strides = value.stride() if isinstance(value, torch.Tensor) else ()
-    return str(_visible_type(value)), str(strides)
+    return str(_visible_type(value)), str(value.stride())
 
 
 def _visible_type(value: Any) -> Any:
