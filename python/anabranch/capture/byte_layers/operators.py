@@ -11,7 +11,7 @@ from torch import Tensor
 from ... import purity
 from ..recurrent import cells
 from ..recurrent.layers import of_bytes
-from ..recurrent.operators import check_length
+from ..recurrent.operators import padded_results
 
 _ARGUMENTS = (
     "Tensor[] states, Tensor[] weights, Tensor[] scales, Tensor[] biases,"
@@ -29,14 +29,7 @@ def _results(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Tensor, ...]:
-    check_length(inputs, batch_first)
-    length, batch = inputs.shape[:2]
-    if batch_first:
-        length, batch = batch, length
-    width = states[0].shape[2] * (2 if bidirectional else 1)
-    output = inputs.new_empty((length, batch, width))
-    last = [inputs.new_empty(state.shape) for state in states]
-    return (output.transpose(0, 1) if batch_first else output, *last)
+    return padded_results(inputs, states, bidirectional, batch_first)
 
 
 _CELLS = {"lstm": cells.lstm, "gru": cells.gru}

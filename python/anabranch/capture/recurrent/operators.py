@@ -38,6 +38,19 @@ def states_of(given: Tensor | Sequence[Tensor]) -> Sequence[Tensor]:
     return [given] if isinstance(given, Tensor) else given
 
 
+def padded_results(
+    inputs: Tensor, states: Sequence[Tensor], bidirectional: bool, batch_first: bool
+) -> tuple[Tensor, ...]:
+    """Empty results of a layer on a padded batch. RuntimeError: there is no step."""
+    check_length(inputs, batch_first)
+    length, batch = inputs.shape[:2]
+    if batch_first:
+        length, batch = batch, length
+    output = inputs.new_empty((length, batch, _width(states, bidirectional)))
+    last = [inputs.new_empty(state.shape) for state in states]
+    return (output.transpose(0, 1) if batch_first else output, *last)
+
+
 def _results(
     inputs: Tensor,
     given: Tensor | Sequence[Tensor],
@@ -50,14 +63,7 @@ def _results(
     batch_first: bool,
 ) -> tuple[Tensor, ...]:
     check_autocast()
-    check_length(inputs, batch_first)
-    length, batch = inputs.shape[:2]
-    if batch_first:
-        length, batch = batch, length
-    states = states_of(given)
-    output = inputs.new_empty((length, batch, _width(states, bidirectional)))
-    last = [inputs.new_empty(state.shape) for state in states]
-    return (output.transpose(0, 1) if batch_first else output, *last)
+    return padded_results(inputs, states_of(given), bidirectional, batch_first)
 
 
 def _packed_results(

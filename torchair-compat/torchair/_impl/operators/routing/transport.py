@@ -214,7 +214,8 @@ def return_rows(
     comm_quant_mode: int,
 ) -> Tensor:
     """The experts' results for each copy of this rank's rows, (tokens, copies, h) in f32;
-    zeros for copies that went to nobody. `rows` and `ends` are as dispatch orders them; int8 travel in `comm_quant_mode` 2."""
+    zeros for copies that went to nobody. `rows` and `ends` are as dispatch orders them;
+    int8 travel in `comm_quant_mode` 2."""
     taken, inside = ranks.received(ends.to(torch.int64))
     # Rows that nobody sent go after all blocks, where nobody reads them.
     end = ranks.world * ranks.block
