@@ -86,7 +86,12 @@ def test_the_file_is_well_formed() -> None:
         subprocess.run(["sh", "-n", "-c", step], check=True)
         assert not re.search(r"\b(sudo|curl|wget)\b", step)
     assert of("USER") not in ([], ["root"])
-    assert json.loads(of("ENTRYPOINT")[0]) == ["vllm", "serve"]
+    assert json.loads(of("ENTRYPOINT")[0]) == [
+        "python",
+        "-m",
+        "anabranch_vllm",
+        "serve",
+    ]
 
 
 def test_what_is_copied_is_there() -> None:
