@@ -4,7 +4,7 @@
 #ifndef ANABRANCH_KERNELS_LOOPS_FUSEDEMITTER_H
 #define ANABRANCH_KERNELS_LOOPS_FUSEDEMITTER_H
 
-#include "kernels/loops/NestStorage.h"
+#include "kernels/groups/NestStorage.h"
 #include "kernels/loops/PartialSums.h"
 #include "kernels/loops/RowPrefetch.h"
 

@@ -7,7 +7,7 @@
 #include "kernels/loops/FusedEmitter.h"
 #include "kernels/loops/PositionBlock.h"
 #include "kernels/loops/RowOrderSums.h"
-#include "kernels/loops/ScatterEmitter.h"
+#include "kernels/scatters/ScatterEmitter.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;

@@ -5,8 +5,8 @@
 #define ANABRANCH_KERNELS_LOOPS_GROUPEMITTER_H
 
 #include "kernels/control/VectorLoop.h"
-#include "kernels/loops/NestStorage.h"
-#include "kernels/loops/RangeLists.h"
+#include "kernels/groups/NestStorage.h"
+#include "kernels/scatters/RangeLists.h"
 
 namespace anabranch {
 namespace kernels {

@@ -9,7 +9,7 @@
 #ifndef ANABRANCH_KERNELS_LOOPS_PARTIALSUMS_H
 #define ANABRANCH_KERNELS_LOOPS_PARTIALSUMS_H
 
-#include "kernels/loops/LoopContext.h"
+#include "kernels/groups/LoopContext.h"
 
 namespace anabranch {
 namespace kernels {

@@ -4,7 +4,7 @@
 #ifndef ANABRANCH_KERNELS_LOOPS_POSITIONBLOCK_H
 #define ANABRANCH_KERNELS_LOOPS_POSITIONBLOCK_H
 
-#include "kernels/loops/LoopContext.h"
+#include "kernels/groups/LoopContext.h"
 
 #include <functional>
 

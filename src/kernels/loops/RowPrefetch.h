@@ -10,7 +10,7 @@
 #ifndef ANABRANCH_KERNELS_LOOPS_ROWPREFETCH_H
 #define ANABRANCH_KERNELS_LOOPS_ROWPREFETCH_H
 
-#include "kernels/loops/LoopContext.h"
+#include "kernels/groups/LoopContext.h"
 
 namespace anabranch {
 namespace kernels {

@@ -7,7 +7,7 @@
 // 1. positions of the shared loops outside of the first serial loop;
 // 2. ranges of the first serial loop, if an update is a whole row there: each
 //    tile copies its rows, and adds the updates that the kernel's setup has
-//    found to be its own (loops/RangeLists.h);
+//    found to be its own (scatters/RangeLists.h);
 // 3. ranges of a shared loop whose elements are neighbours in memory.
 
 #ifndef ANABRANCH_KERNELS_NESTS_SCATTERTILES_H

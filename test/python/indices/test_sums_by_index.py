@@ -1,6 +1,6 @@
 """Scatters that are large enough for several tiles, each with a range of rows: every row
 gets its updates in the order of the operator, so sums have the bits of eager PyTorch
-on one thread."""
+on one thread. Rows whose columns fill vectors are added to in registers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 //===- FusedNests.cpp - nests that run in the same loops ------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/loops/FusedNests.h"
+#include "kernels/groups/FusedNests.h"
 
 #include "kernels/nests/LaneChoice.h"
 #include "kernels/nests/SharedLoops.h"

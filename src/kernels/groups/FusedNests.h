@@ -1,8 +1,8 @@
 //===- FusedNests.h - nests that run in the same loops ----------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef ANABRANCH_KERNELS_LOOPS_FUSEDNESTS_H
-#define ANABRANCH_KERNELS_LOOPS_FUSEDNESTS_H
+#ifndef ANABRANCH_KERNELS_GROUPS_FUSEDNESTS_H
+#define ANABRANCH_KERNELS_GROUPS_FUSEDNESTS_H
 
 #include "kernels/nests/KernelModel.h"
 
@@ -37,4 +37,4 @@ std::vector<FusedNests> fuseNests(const KernelModel &model,
 } // namespace kernels
 } // namespace anabranch
 
-#endif // ANABRANCH_KERNELS_LOOPS_FUSEDNESTS_H
+#endif // ANABRANCH_KERNELS_GROUPS_FUSEDNESTS_H

@@ -1,11 +1,11 @@
 //===- LoopContext.h - what the emitters of a group share -------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef ANABRANCH_KERNELS_LOOPS_LOOPCONTEXT_H
-#define ANABRANCH_KERNELS_LOOPS_LOOPCONTEXT_H
+#ifndef ANABRANCH_KERNELS_GROUPS_LOOPCONTEXT_H
+#define ANABRANCH_KERNELS_GROUPS_LOOPCONTEXT_H
 
 #include "kernels/emit/Evaluator.h"
-#include "kernels/loops/FusedNests.h"
+#include "kernels/groups/FusedNests.h"
 
 namespace anabranch {
 namespace kernels {
@@ -38,4 +38,4 @@ struct LoopContext {
 } // namespace kernels
 } // namespace anabranch
 
-#endif // ANABRANCH_KERNELS_LOOPS_LOOPCONTEXT_H
+#endif // ANABRANCH_KERNELS_GROUPS_LOOPCONTEXT_H

@@ -1,10 +1,10 @@
 //===- NestStorage.h - where the values of nests are kept -------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef ANABRANCH_KERNELS_LOOPS_NESTSTORAGE_H
-#define ANABRANCH_KERNELS_LOOPS_NESTSTORAGE_H
+#ifndef ANABRANCH_KERNELS_GROUPS_NESTSTORAGE_H
+#define ANABRANCH_KERNELS_GROUPS_NESTSTORAGE_H
 
-#include "kernels/loops/LoopContext.h"
+#include "kernels/groups/LoopContext.h"
 #include "kernels/nests/TileGrid.h"
 
 namespace anabranch {
@@ -44,4 +44,4 @@ private:
 } // namespace kernels
 } // namespace anabranch
 
-#endif // ANABRANCH_KERNELS_LOOPS_NESTSTORAGE_H
+#endif // ANABRANCH_KERNELS_GROUPS_NESTSTORAGE_H

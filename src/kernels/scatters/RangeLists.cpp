@@ -1,7 +1,7 @@
 //===- RangeLists.cpp - which updates each tile of a scatter has ----------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/loops/RangeLists.h"
+#include "kernels/scatters/RangeLists.h"
 
 #include "kernels/nests/ScatterDims.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -56,6 +56,35 @@ static Value bytesOf(KernelFunction &function, Value count) {
   return lanes.mulIndex(lines, lanes.index(line));
 }
 
+/// Rows have lists if the ends of these are at most this part of the second
+/// cache, which updates and rows need too.
+static constexpr int64_t endsOfCache = 4;
+/// And if they have an update each, on average over so many of them. Few
+/// updates do not pay for a look at each row.
+static constexpr int64_t rowsPerUpdate = 2;
+
+/// A list has the updates of two to this power of rows.
+static Value rowsOfListLog(KernelFunction &function, const TileGrid &grid,
+                           Value count) {
+  LaneBuilder &lanes = function.lanes;
+  int64_t mostLists =
+      function.target.model.l2Bytes / endsOfCache / int64_t(sizeof(int64_t));
+  Value most = lanes.minIndex(lanes.mulIndex(count, lanes.index(rowsPerUpdate)),
+                              lanes.index(mostLists));
+  Value areFew = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ule,
+                                           grid.outerSize, most);
+  return lanes.make<arith::SelectOp>(areFew, lanes.index(0),
+                                     grid.outerPerTileLog);
+}
+
+/// The lists that have an update, or could have one.
+static Value listsOf(LaneBuilder &lanes, const TileGrid &grid, Value rowsLog) {
+  Value rows = lanes.make<arith::ShLIOp>(lanes.index(1), rowsLog);
+  Value last =
+      lanes.addIndex(grid.outerSize, lanes.subIndex(rows, lanes.index(1)));
+  return lanes.make<arith::ShRUIOp>(last, rowsLog);
+}
+
 static Value isOne(LaneBuilder &lanes, Value value) {
   return lanes.make<arith::CmpIOp>(arith::CmpIPredicate::eq, value,
                                    lanes.index(1));
@@ -66,20 +95,23 @@ Value RangeLists::bytes(KernelFunction &function, const NestGroup &group) {
   Value none = lanes.index(0);
   if (group.rangedLoop < 0)
     return none;
-  Value ranges = makeGrid(function, group).tiles;
+  TileGrid grid = makeGrid(function, group);
   Value count = product(lanes, sizesOf(function, group));
-  Value all =
-      lanes.addIndex(bytesOf(function, ranges), bytesOf(function, count));
-  return lanes.make<arith::SelectOp>(isOne(lanes, ranges), none, all);
+  Value lists = listsOf(lanes, grid, rowsOfListLog(function, grid, count));
+  Value ends = lanes.addIndex(lists, lanes.index(1));
+  Value all = lanes.addIndex(bytesOf(function, ends), bytesOf(function, count));
+  return lanes.make<arith::SelectOp>(isOne(lanes, grid.tiles), none, all);
 }
 
 RangeLists::RangeLists(KernelFunction &function, const NestGroup &group,
                        Value memory)
     : lanes(function.lanes), group(group), scatter(scatterOf(group)),
       grid(makeGrid(function, group)), dims(numberedDims(group)),
-      sizes(sizesOf(function, group)), count(product(lanes, sizes)) {
+      sizes(sizesOf(function, group)), count(product(lanes, sizes)),
+      rowsLog(rowsOfListLog(function, grid, count)) {
   Type element = lanes.builder.getIndexType();
-  Value afterEnds = addBytes(lanes, memory, bytesOf(function, grid.tiles));
+  Value lists = lanes.addIndex(listsOf(lanes, grid, rowsLog), lanes.index(1));
+  Value afterEnds = addBytes(lanes, memory, bytesOf(function, lists));
   ends = {memory, element, {lanes.index(1)}};
   numbers = {afterEnds, element, {lanes.index(1)}};
 }
@@ -108,38 +140,58 @@ void RangeLists::setPoint(Value number, MutableArrayRef<Lanes> point) const {
     point[dims.front()] = rest;
 }
 
-/// Emits the body for each update, with its range.
+Value RangeLists::areOfRows() const {
+  Value single = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::eq, rowsLog,
+                                           lanes.index(0));
+  return lanes.make<arith::AndIOp>(hasLists(), single);
+}
+
+Value RangeLists::listOf(Value row) const {
+  return lanes.make<arith::ShRUIOp>(row, rowsLog);
+}
+
+/// The updates from the first to the last list.
+UpdateRange RangeLists::ofLists(Value first, Value last) const {
+  return {get(ends, first), get(ends, lanes.addIndex(last, lanes.index(1)))};
+}
+
+Value UpdateRange::hasAny(LaneBuilder &lanes) const {
+  return lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne, first, last);
+}
+
+/// Emits the body for each update, with its list.
 void RangeLists::forAll(Evaluator &evaluator,
                         llvm::function_ref<void(Value, Value)> body) const {
   lanes.loop(lanes.index(0), count, 1, [&](Value number) {
     SmallVector<Lanes> point(rankOf(scatter), lanes.indexLanes(0));
     setPoint(number, point);
     Lanes row = positionOf(evaluator, scatter, point)[group.rangedLoop];
-    body(number,
-         lanes.make<arith::ShRUIOp>(lanes.vector(row), grid.outerPerTileLog));
+    body(number, listOf(lanes.vector(row)));
   });
 }
 
 void RangeLists::sort(Evaluator &evaluator) const {
   Value zero = lanes.index(0), one = lanes.index(1);
+  Value lists = listsOf(lanes, grid, rowsLog);
+  // The end of a list is behind that of the list before it.
+  auto slot = [&](Value list) { return lanes.addIndex(list, one); };
   lanes.ifThen(hasLists(), [&] {
-    lanes.loop(zero, grid.tiles, 1, [&](Value at) { set(ends, at, zero); });
-    forAll(evaluator, [&](Value, Value range) {
-      set(ends, range, lanes.addIndex(get(ends, range), one));
+    lanes.loop(zero, slot(lists), 1, [&](Value at) { set(ends, at, zero); });
+    forAll(evaluator, [&](Value, Value list) {
+      set(ends, slot(list), lanes.addIndex(get(ends, slot(list)), one));
     });
     // The ends become begins, which the numbers then move to the ends.
     Type index = lanes.builder.getIndexType();
-    lanes.loop(zero, grid.tiles, 1, lanes.i64(0),
-               [&](Value at, ValueRange sum) {
-                 Value before = lanes.make<arith::IndexCastOp>(index, sum[0]);
-                 Value after = lanes.addIndex(before, get(ends, at));
-                 set(ends, at, before);
-                 return SmallVector<Value>{lanes.toI64(after)};
-               });
-    forAll(evaluator, [&](Value number, Value range) {
-      Value at = get(ends, range);
+    lanes.loop(zero, lists, 1, lanes.i64(0), [&](Value at, ValueRange sum) {
+      Value before = lanes.make<arith::IndexCastOp>(index, sum[0]);
+      Value after = lanes.addIndex(before, get(ends, slot(at)));
+      set(ends, slot(at), before);
+      return SmallVector<Value>{lanes.toI64(after)};
+    });
+    forAll(evaluator, [&](Value number, Value list) {
+      Value at = get(ends, slot(list));
       set(numbers, at, number);
-      set(ends, range, lanes.addIndex(at, one));
+      set(ends, slot(list), lanes.addIndex(at, one));
     });
   });
 }
@@ -156,16 +208,12 @@ Value RangeLists::listed(Value plain, llvm::function_ref<Value()> found) const {
 
 void RangeLists::forEach(const TilePart &part, MutableArrayRef<Lanes> point,
                          llvm::function_ref<void()> body) const {
-  Value zero = lanes.index(0), one = lanes.index(1);
-  Value range =
-      lanes.make<arith::ShRUIOp>(part.firstOuter, grid.outerPerTileLog);
-  Value last = listed(count, [&] { return get(ends, range); });
-  Value first = listed(zero, [&] {
-    Value before = lanes.maxIndex(lanes.subIndex(range, one), zero);
-    Value isFirst =
-        lanes.make<arith::CmpIOp>(arith::CmpIPredicate::eq, range, zero);
-    return lanes.make<arith::SelectOp>(isFirst, zero, get(ends, before));
-  });
+  auto own = [&] {
+    Value lastRow = lanes.subIndex(part.lastOuter, lanes.index(1));
+    return ofLists(listOf(part.firstOuter), listOf(lastRow));
+  };
+  Value first = listed(lanes.index(0), [&] { return own().first; });
+  Value last = listed(count, [&] { return own().last; });
   lanes.loop(first, last, 1, [&](Value at) {
     setPoint(listed(at, [&] { return get(numbers, at); }), point);
     body();

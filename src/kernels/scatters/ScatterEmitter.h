@@ -1,19 +1,20 @@
 //===- ScatterEmitter.h - elements written where data says ------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef ANABRANCH_KERNELS_LOOPS_SCATTEREMITTER_H
-#define ANABRANCH_KERNELS_LOOPS_SCATTEREMITTER_H
+#ifndef ANABRANCH_KERNELS_SCATTERS_SCATTEREMITTER_H
+#define ANABRANCH_KERNELS_SCATTERS_SCATTEREMITTER_H
 
 #include "ir/Anabranch.h"
-#include "kernels/loops/NestStorage.h"
-#include "kernels/loops/RangeLists.h"
+#include "kernels/groups/NestStorage.h"
 #include "kernels/nests/TileGrid.h"
+#include "kernels/scatters/RangeLists.h"
 
 namespace anabranch {
 namespace kernels {
 
-/// Emits a scatter at one position of its group: a copy of the part of the
-/// tensor that it updates, then the updates one by one, or row by row.
+/// Emits a scatter at one position of its group: row after row where rows have
+/// lists of their updates (ScatterRows.h), else a copy of the part of the
+/// tensor that it updates, then the updates one by one.
 class ScatterEmitter {
 public:
   /// If the group's lanes run inside the scatter, `part` has their range.
@@ -57,10 +58,12 @@ private:
   void overLanes(bool inVectors, llvm::function_ref<void(Lanes)> body);
   void overDimension(mlir::Value size, bool inVectors,
                      llvm::function_ref<void(Lanes)> body);
+  bool isInPlace();
   void copyInit(const Target &target);
   bool loopsOver(unsigned dim) const;
   std::optional<Row> findRow() const;
   void scatterInto(const Target &target);
+  void scatterOneByOne(const Target &target);
   void updateFrom(const Target &target, Point &point, size_t depth);
   void ifInRange(llvm::ArrayRef<Lanes> position,
                  llvm::function_ref<void()> body);
@@ -71,4 +74,4 @@ private:
 } // namespace kernels
 } // namespace anabranch
 
-#endif // ANABRANCH_KERNELS_LOOPS_SCATTEREMITTER_H
+#endif // ANABRANCH_KERNELS_SCATTERS_SCATTEREMITTER_H

@@ -1,7 +1,7 @@
 //===- NestStorage.cpp - where the values of nests are kept ---------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/loops/NestStorage.h"
+#include "kernels/groups/NestStorage.h"
 
 using namespace mlir;
 

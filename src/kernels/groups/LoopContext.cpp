@@ -1,7 +1,7 @@
 //===- LoopContext.cpp - what the emitters of a group share ---------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/loops/LoopContext.h"
+#include "kernels/groups/LoopContext.h"
 
 using namespace mlir;
 

@@ -1,10 +1,11 @@
 //===- ScatterEmitter.cpp - elements written where data says --------------===//
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/loops/ScatterEmitter.h"
+#include "kernels/scatters/ScatterEmitter.h"
 
 #include "kernels/control/VectorLoop.h"
 #include "kernels/nests/ScatterDims.h"
+#include "kernels/scatters/ScatterRows.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 
@@ -86,16 +87,23 @@ void ScatterEmitter::overDimension(Value size, bool inVectors,
   });
 }
 
+/// Whether the argument itself is updated.
+bool ScatterEmitter::isInPlace() {
+  auto argument = dyn_cast<BlockArgument>(scatter.getInit());
+  return argument &&
+         llvm::any_of(nest.destinations, [&](const Destination &destination) {
+           return destination.path.empty() &&
+                  inPlaceArgument(context.model.source, destination.result) ==
+                      argument.getArgNumber();
+         });
+}
+
 /// Copies the elements that no update writes. If the argument itself is
 /// updated, it has them already.
 void ScatterEmitter::copyInit(const Target &target) {
+  if (isInPlace())
+    return;
   Value init = scatter.getInit();
-  auto argument = dyn_cast<BlockArgument>(init);
-  for (Destination &destination : nest.destinations)
-    if (argument && destination.path.empty() &&
-        inPlaceArgument(context.model.source, destination.result) ==
-            argument.getArgNumber())
-      return;
   SmallVector<Value> shape = context.function.shape(init);
   Point point = context.pointOf(nest);
   std::function<void(size_t)> walk = [&](size_t depth) {
@@ -152,6 +160,22 @@ std::optional<ScatterEmitter::Row> ScatterEmitter::findRow() const {
 }
 
 void ScatterEmitter::scatterInto(const Target &target) {
+  if (!lists || target.isScratch || !ScatterRows::fits(context, nest))
+    return scatterOneByOne(target);
+  lanes.ifElse(
+      lists->areOfRows(), {},
+      [&] {
+        ScatterRows(context, nest, *lists, isInPlace())
+            .emit(part, target.buffer);
+        return Values();
+      },
+      [&] {
+        scatterOneByOne(target);
+        return Values();
+      });
+}
+
+void ScatterEmitter::scatterOneByOne(const Target &target) {
   copyInit(target);
   Point shared = context.pointOf(nest), point;
   for (std::optional<unsigned> loop : sharedAs)
