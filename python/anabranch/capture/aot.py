@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.fx
 from torch._decomp import core_aten_decompositions
+from torch._dynamo.exc import RestartAnalysis
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -295,6 +296,8 @@ def _trace_as_it_is(
     try:
         traced = trace(compile_pure, disable_functionalization=True)
         return direct or traced
+    except RestartAnalysis:
+        raise  # the trace has shown Dynamo what the graph must not have as a number
     except Exception:
         # An error of the graph itself occurs again in the trace with functionalization,
         # which reports it.

@@ -4,7 +4,12 @@ Dynamo breaks its graph at `nn.LSTM`, `nn.GRU` and `nn.RNN`, and where data deci
 size or a number (`x[x > 0]`, `nonzero`, `.item()`), unless settings are on that other
 backends of the process must not see. So they are on while Dynamo compiles a frame for a
 backend that asks for them. Where gradients are computed, and under autocast, PyTorch runs
-recurrent layers as before."""
+recurrent layers as before.
+
+With `dynamic=True` Dynamo takes each float of a model (an epsilon, a scale) for a number
+that changes. It then finds that most cannot be one, and traces the whole model again. So
+floats are constants of the first programs of a frame that has no float as an argument. A
+program is made again where one changes, as without `dynamic=True`."""
 
 from __future__ import annotations
 
@@ -58,23 +63,48 @@ def backend_has(backend: Any, mark: str) -> bool:
 def _listen() -> None:
     """Lets each compilation of Dynamo begin here."""
     compile_frame = convert_frame._compile
-    one_graph = list(inspect.signature(compile_frame).parameters).index("one_graph")
+    signature = inspect.signature(compile_frame)
 
     @functools.wraps(compile_frame)
     def begin(*args: Any, **kwargs: Any) -> Any:
-        backends = list(filter(callable, args))
-        layers = not torch.is_grad_enabled() and any(
-            backend_has(backend, _RECURRENT) for backend in backends
-        )
+        frame = signature.bind(*args, **kwargs).arguments
+        backend, whole = frame["compiler_fn"], frame["one_graph"]
+        takes_layers = backend_has(backend, _RECURRENT)
+        takes_sizes = backend_has(backend, _RUN_SIZES)
+        layers = takes_layers and not torch.is_grad_enabled()
         trace = functools.partial(compile_frame, *args, **kwargs)
-        whole = args[one_graph]
-        if any(backend_has(backend, _RUN_SIZES) for backend in backends):
-            return _with_run_sizes(trace, whole, layers)
-        # Dynamo takes sizes that data decide into a graph that must be whole.
-        with _recurrent(layers, packed=whole):
+        if not (takes_layers or takes_sizes):
             return trace()
+        with _constant_floats(frame):
+            if takes_sizes:
+                return _with_run_sizes(trace, whole, layers)
+            # Dynamo takes sizes that data decide into a graph that must be whole.
+            with _recurrent(layers, packed=whole):
+                return trace()
 
     convert_frame._compile = begin
+
+
+# So many programs of a frame have constant floats: as many as two sizes need that may be
+# one.
+_CONSTANT_FLOATS = 4
+
+
+def _constant_floats(
+    frame: dict[str, Any],
+) -> contextlib.AbstractContextManager[None]:
+    few = len(frame.get("cache_entries", ())) < _CONSTANT_FLOATS
+    if few and not _has_float(frame["locals"]):
+        return settings.patch(specialize_float=True)
+    return contextlib.nullcontext()
+
+
+def _has_float(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_float, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_float, value))
+    return isinstance(value, float)
 
 
 def _recurrent(layers: bool, packed: bool) -> contextlib.AbstractContextManager[None]:
