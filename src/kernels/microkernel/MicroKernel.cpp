@@ -252,6 +252,19 @@ Value MicroKernel::panelRow(LaneBuilder &inner, func::FuncOp function,
               inner.make<arith::MulIOp>(inner.toI64(word), step));
 }
 
+/// How many words of a run a turn of the loop adds: some, after which the left
+/// address moves by more than an element, if the run can be cut so. LLVM joins
+/// a move by an element with the load of one into all lanes. On 64-bit Arm that
+/// keeps a unit of vectors from the products, which could take the element from
+/// a lane. Windows so close that a turn reads what another row reads in the
+/// next one have turns of a word: LLVM would keep these elements in registers.
+static int64_t wordsOfTurn(const MicroKernel::Runs &runs) {
+  for (int64_t count : {2, 3})
+    if (runs.words % count == 0 && runs.rowElements >= 2 * count)
+      return count;
+  return 1;
+}
+
 /// The words are whole runs.
 SmallVector<Value> MicroKernel::addRuns(LaneBuilder &inner,
                                         func::FuncOp function, Value first,
@@ -260,21 +273,27 @@ SmallVector<Value> MicroKernel::addRuns(LaneBuilder &inner,
   Value firstRun = inner.make<arith::IndexCastOp>(
       inner.builder.getIndexType(),
       function.getArgument(leftPointers() + LeftStep));
+  int64_t step = wordsOfTurn(*runs);
   return inner.loop(
       inner.divIndex(first, length), inner.divIndex(end, length), 1, sums,
       [&](Value run, ValueRange carried) {
         Value start = runs->offsetOf(inner, inner.addIndex(firstRun, run));
         Value word = inner.mulIndex(run, length);
-        return inner.loop(
-            inner.index(0), length, 1, carried,
-            [&](Value at, ValueRange carriedOn) {
-              Value offset = inner.mulIndex(inner.addIndex(start, at),
-                                            inner.index(elementBytes(element)));
-              return addWord(
-                  inner, function, inner.toI64(offset),
-                  panelRow(inner, function, inner.addIndex(word, at)),
-                  carriedOn);
-            });
+        auto addAt = [&](Value at, ValueRange before) {
+          Value offset = inner.mulIndex(inner.addIndex(start, at),
+                                        inner.index(elementBytes(element)));
+          return addWord(inner, function, inner.toI64(offset),
+                         panelRow(inner, function, inner.addIndex(word, at)),
+                         before);
+        };
+        return inner.loop(inner.index(0), length, step, carried,
+                          [&](Value at, ValueRange carriedOn) {
+                            SmallVector<Value> added(carriedOn);
+                            for (int64_t i = 0; i < step; ++i)
+                              added = addAt(inner.addIndex(at, inner.index(i)),
+                                            added);
+                            return added;
+                          });
       });
 }
 

@@ -166,6 +166,19 @@ def test_share_of_the_peak(dtype: str, target: str, tmp_path: Path) -> None:
     assert sum(one.spills for one in found) == 0
 
 
+@pytest.mark.parametrize("target", ASKED)
+@pytest.mark.parametrize("channels, taps", [(3, 7), (3, 3), (16, 5)])
+def test_share_of_the_peak_of_windows(
+    channels: int, taps: int, target: str, tmp_path: Path
+) -> None:
+    """Rows of windows are read in a copy of a part of the image."""
+    stride = 2 if channels < 4 else 1
+    model = nn.Conv2d(channels, 64, taps, stride=stride, padding=taps // 2)
+    found = figures(model, torch.randn(1, channels, 224, 224), target, tmp_path)
+    assert table.hottest(found).rate >= 0.9 * analyser.peaks(target)["f32"]
+    assert sum(one.spills for one in found) == 0
+
+
 # Operands that a tile copies to the panels of matrix instructions.
 COPIED: dict[str, Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]] = {
     "attention": lambda: attention(64, torch.bfloat16),
