@@ -15,6 +15,7 @@ attention        attention and the paged cache as one operator
 greedy           takes greedy tokens from logits of 16 bits
 regions          has PyTorch trace equal layers once
 saved            graphs that vLLM saves and loads
+saved_key        the key of these graphs
 metrics          Anabranch's counters beside vLLM's metrics
 backend          compiles a graph of vLLM, and logs what was compiled and what was not
 """

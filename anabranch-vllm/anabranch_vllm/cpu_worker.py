@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch._dynamo.exc import TorchDynamoException
+from vllm.compilation import caching
 from vllm.model_executor.layers.attention.attention import Attention
 from vllm.v1.outputs import SamplerOutput
 from vllm.v1.worker.cpu_worker import CPUWorker
@@ -17,7 +18,7 @@ from vllm.v1.worker.cpu_worker import CPUWorker
 import anabranch
 from anabranch import extension
 
-from . import attention, greedy, linear, metrics, regions, settings
+from . import attention, greedy, linear, metrics, regions, saved_key, settings
 
 _log = logging.getLogger("vllm.anabranch")
 
@@ -28,6 +29,7 @@ class AnabranchWorker(CPUWorker):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        saved_key.join(caching)
         self.metrics = metrics.Writer()
 
     def load_model(self, *arguments: Any, **named: Any) -> None:

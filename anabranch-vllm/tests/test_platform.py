@@ -24,6 +24,7 @@ PLATFORM = "vllm.platforms.cpu"
 WORKER = "vllm.v1.worker.cpu_worker"
 LAYERS = "vllm.model_executor.layers.attention.attention"
 OUTPUTS = "vllm.v1.outputs"
+CACHING = "vllm.compilation.caching"
 
 
 class AttentionLayer(torch.nn.Module):
@@ -98,7 +99,7 @@ class CpuPlatform:
 @pytest.fixture
 def stand_ins(monkeypatch):
     """Modules of vLLM's names, for the modules that derive from vLLM's classes."""
-    for name in (WORKER, PLATFORM, LAYERS, OUTPUTS):
+    for name in (WORKER, PLATFORM, LAYERS, OUTPUTS, CACHING):
         parts = name.split(".")
         for end in range(1, len(parts) + 1):
             folder = ".".join(parts[:end])
@@ -107,6 +108,7 @@ def stand_ins(monkeypatch):
     sys.modules[WORKER].CPUWorker = CpuWorker
     sys.modules[LAYERS].Attention = AttentionLayer
     sys.modules[OUTPUTS].SamplerOutput = SimpleNamespace
+    sys.modules[CACHING].aot_compile_hash_factors = lambda vllm_config: [vllm_config]
     ours = ("anabranch_vllm.cpu_platform", "anabranch_vllm.cpu_worker")
     for name in ours:
         monkeypatch.delitem(sys.modules, name, raising=False)
