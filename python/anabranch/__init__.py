@@ -57,6 +57,7 @@ if _TYPE_CHECKING:
     from .marks.super_kernel import super_kernel
     from .method_cache.cached_method import cache_compile
     from .packages.refreshing import refresh
+    from .packages.verifying import verify_weights
     from .report import counters, last_report
     from .trace.profiler import Trace, profile
 
@@ -82,6 +83,7 @@ __all__ = [
     "set_gears",
     "stream",
     "super_kernel",
+    "verify_weights",
     "wait",
     "wait_event",
 ]
@@ -100,6 +102,7 @@ _HOMES = {
     "marks.super_kernel": ("super_kernel",),
     "method_cache.cached_method": ("cache_compile",),
     "packages.refreshing": ("refresh",),
+    "packages.verifying": ("verify_weights",),
     "report": ("counters", "last_report"),
     "trace.profiler": ("Trace", "profile"),
 }

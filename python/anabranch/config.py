@@ -148,7 +148,7 @@ class Config:
                 _expect(name, getattr(self, name), bool)
         if not isinstance(self.tune, bool):
             object.__setattr__(self, "tune", _path("tune", self.tune))
-        _expect_seconds("tune_seconds", self.tune_seconds)
+        expect_seconds("tune_seconds", self.tune_seconds)
         _choose("trust", self.trust, TRUST)
         _choose("freeze", self.freeze, FREEZE)
         _choose("watch", self.watch, WATCH)
@@ -190,7 +190,7 @@ def _expect(name: str, value: object, kind: type) -> None:
         raise TypeError(f"{name} must be {kind.__name__}, got {value!r}")
 
 
-def _expect_seconds(name: str, value: object) -> None:
+def expect_seconds(name: str, value: object) -> None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number of seconds, got {value!r}")
     if not 0 < value < math.inf:

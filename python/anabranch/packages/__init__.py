@@ -10,6 +10,7 @@ kernel_library  packages for exact shapes, which processes and models share
 frozen          follows frozen weights that their owner changes
 refill          packages for new values of frozen weights
 refreshing      anabranch.refresh
+verifying       anabranch.verify_weights
 optimizers      makes steps of fused optimizers visible to `frozen`
 donors          finds an executable whose packed weights another one can use
 tuning          finds and keeps blockings of products

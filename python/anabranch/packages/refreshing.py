@@ -60,8 +60,8 @@ def refresh(target: Any) -> list[str]:
     Returns the names of the frozen weights whose values had changed. TypeError: `target`
     is none of these. FrozenWeightError: a weight was freed, or has other sizes.
     """
-    module = _module_of(target)
-    named = {id(t): name for name, t in _tensors(module)}
+    module = module_of(target, "refresh")
+    named = {id(t): name for name, t in tensors_of(module)}
     hash_of = functools.cache(hash_value)
     changed: set[int] = set()
     same: set[int] = set()
@@ -74,10 +74,10 @@ def refresh(target: Any) -> list[str]:
         replaced = packed.owner() is module and len(pairs) < len(packed.references)
         if stale or replaced:
             again.append(packed)
-    _count_writes([t for _, t in _tensors(module) if id(t) not in same - changed])
+    _count_writes([t for _, t in tensors_of(module) if id(t) not in same - changed])
     for packed in again:
         packed.pack_again()
-    return [named[id(t)] for _, t in _tensors(module) if id(t) in changed]
+    return [named[id(t)] for _, t in tensors_of(module) if id(t) in changed]
 
 
 def hash_value(tensor: torch.Tensor) -> str:
@@ -93,19 +93,21 @@ def owner_hashes(described: Description) -> list[str]:
     return [described.hashes[name] for name in described.owners]
 
 
-def _module_of(target: Any) -> torch.nn.Module:
+def module_of(target: Any, caller: str) -> torch.nn.Module:
+    """The module that a caller takes. TypeError: it is none."""
     if isinstance(target, types.MethodType):
         target = target.__self__
     target = getattr(target, "_orig_mod", target)
     if not isinstance(target, torch.nn.Module):
         raise TypeError(
-            "refresh takes a module, what torch.compile made of one, or a method of"
+            f"{caller} takes a module, what torch.compile made of one, or a method of"
             f" one; got {type(target).__name__}"
         )
     return target
 
 
-def _tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def tensors_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """The parameters and buffers of a module, with their names."""
     yield from module.named_parameters()
     yield from module.named_buffers()
 

@@ -114,3 +114,79 @@ UPDATES = [
     *(load_state, add, copy, data, data_twice, fill_item, vector, other_part),
     *(sgd, fused_adam, initialise, replace, in_inference_mode),
 ]
+
+
+class Model(nn.Module):
+    """A model of one weight, which `WRITES` write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(32, 32))
+
+    def forward(self, x):
+        return torch.relu(x @ self.weight.t())
+
+
+def new() -> torch.Tensor:
+    return torch.randn(32, 32)
+
+
+def copied(model):
+    model.weight.copy_(new())
+
+
+def data_replaced(model):
+    model.weight.data = new()
+
+
+REPLACED: list[nn.Parameter] = []  # somebody still holds them
+
+
+def parameter_replaced(model):
+    REPLACED.append(model.weight)
+    model.weight = nn.Parameter(new())
+
+
+def loaded(model):
+    model.load_state_dict({"weight": new()})
+
+
+def assigned(model):
+    REPLACED.append(model.weight)
+    model.load_state_dict({"weight": new()}, assign=True)
+
+
+def data_copied(model):
+    model.weight.data.copy_(new())
+
+
+def row(model):
+    model.weight.data[5] = 7
+
+
+def array(model):
+    model.weight.detach().numpy()[:] = new().numpy()
+
+
+def element(model):
+    model.weight.detach().numpy()[5, 7] = 700
+
+
+def inferred(model):
+    with torch.inference_mode():
+        model.weight.copy_(new())
+
+
+# By the words of docs/weights.md.
+WRITES = {
+    "`weight.copy_` under `no_grad`": copied,
+    "`weight.data = new`": data_replaced,
+    "`model.weight = nn.Parameter(new)`": parameter_replaced,
+    "`load_state_dict`": loaded,
+    "`load_state_dict(assign=True)`": assigned,
+    "`weight.data.copy_`": data_copied,
+    "one row of `weight.data`": row,
+    "all of `weight.detach().numpy()`": array,
+    "one element of `weight.detach().numpy()`": element,
+    "`copy_` into a weight made in inference mode": inferred,
+}
