@@ -184,6 +184,107 @@ for change, text in (
         )
 
 
+# Integers.
+def integers_of(r):
+    torch.manual_seed(570 + r)
+    x1, eights = torch.randn(4, 8).bfloat16(), torch.randint(-127, 128, (8 * ranks, 16))
+    fours, rows = torch.randint(-8, 8, (8 * ranks, 16)), torch.randint(-8, 8, (4, 8))
+    tables = torch.rand(4) + 0.5, torch.rand(16) + 0.5, torch.randn(16)
+    return x1, eights.to(torch.int8), fours, rows, (torch.rand(8 * ranks) + 0.5).bfloat16(), *tables
+
+
+def packed(values):
+    return torch_npu.npu_convert_weight_to_int4pack(values.int())
+
+
+def of_integers(x1, x2, scale, bias, x1_scale=None, mode=None):
+    return torch_npu.npu_all_to_all_quant_matmul(
+        x1, x2, name, ranks, bias=bias, x2_scale=scale, x1_scale=x1_scale,
+        x1_quant_mode=mode, y_dtype=BF16,
+    )
+
+
+x1, eights, fours, rows4, smooth, row_scales, scale, bias = integers_of(rank)
+sent = torch.cat([integers_of(r)[0][part] for r in range(ranks)], 1)
+for weight, plain, largest in ((eights, eights, 127), (packed(fours), fours, 7)):
+    for given in (None, smooth):
+        wide = sent.double() if given is None else sent.double() * given.double()
+        factor = wide.abs().amax(-1, keepdim=True) / largest
+        sums = (wide / factor).round() @ plain.double()
+        wanted = sums * factor * scale.double() + bias.double()
+        for made, rows in eager_and_compiled(of_integers, x1, weight, scale, bias, given):
+            assert made.dtype == torch.bfloat16 and torch.equal(rows, sent)
+            close(made, wanted)
+symbolic = torch.compile(
+    of_integers, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=True
+)
+close(symbolic(x1, packed(fours), scale, bias, smooth)[0], wanted)
+sent4 = torch.cat([integers_of(r)[3][part] for r in range(ranks)], 1)
+wanted = (sent4 @ fours).double() * row_scales[part].double()[:, None] * scale.double()
+given = packed(rows4), packed(fours), scale, bias.bfloat16(), row_scales, 3
+for made, rows in eager_and_compiled(of_integers, *given):
+    assert made.dtype == torch.bfloat16 and torch.equal(rows, packed(sent4))
+    close(made, wanted + bias.bfloat16().double())
+close(symbolic(*given)[0], wanted + bias.bfloat16().double())
+
+
+def integers_exchanged_after(x1, x2, row, column, bias):
+    return torch_npu.npu_quant_matmul_all_to_all(
+        x1, x2, name, ranks, bias, row, column, y_dtype=HALF
+    )
+
+
+def integer_product(r):
+    _, x2, _, x1, _, row, column, bias = (t.double() for t in integers_of(r))
+    return x1 @ x2[:8] * row[:, None] * column + bias
+
+
+given = rows4.to(torch.int8), eights[:8], row_scales, scale, bias
+columns = slice(rank * 16 // ranks, (rank + 1) * 16 // ranks)
+wanted = torch.cat([integer_product(r)[:, columns] for r in range(ranks)])
+for made in eager_and_compiled(integers_exchanged_after, *given):
+    assert made.dtype == torch.float16
+    close(made, wanted)
+
+for change, text in (
+    ({"x1_quant_mode": 3}, "x1 of torch.bfloat16 needs x1_quant_mode 7"),
+    ({"x1": packed(rows4)}, "x1 of int4 needs x1_quant_mode 3 and x2 of int4"),
+    ({"x1": packed(rows4), "x1_quant_mode": 3}, "x1 of int4 needs x1_quant_mode 3 and"),
+    ({"x1": x1.float()}, "x1 must be float16, bfloat16, got torch.float32"),
+    ({"x1": x1[:, :4]}, "16 must divide the elements of the rows of all ranks, "),
+    ({"x2": eights[:4]}, "don't fit"),
+    ({"y_dtype": None}, "y_dtype must be that of x1, got torch.float32"),
+    ({"y_dtype": HALF}, "y_dtype must be that of x1, got torch.float16"),
+    ({"x1_scale": smooth.float()}, "x1_scale must be bfloat16, got torch.float32"),
+    ({"x1_scale": smooth[:4]}, "x1_scale must have shape"),
+    ({"x2_scale": None}, "x2_scale is needed"),
+    ({"x2_scale": scale[:4]}, "x2_scale must have shape"),
+    ({"bias": bias.half()}, "bias must be bfloat16, float32, got torch.float16"),
+    ({"x1_quant_dtype": 24}, "x1_quant_dtype must be one of"),
+    ({"x2_dtype": 290}, "x2_dtype is for small floats"),
+    ({"x1_quant_mode": 6, "x2_quant_mode": 6}, "x1_quant_mode and x2_quant_mode must be"),
+    ({"x1_quant_mode": 0}, "x1_quant_mode and x2_quant_mode must be one of"),
+):
+    given = {"x1": x1, "x2": eights, "x2_scale": scale, "bias": bias, "y_dtype": BF16}
+    with pytest.raises(RuntimeError, match=f"npu_all_to_all_quant_matmul: .*{text}"):
+        torch_npu.npu_all_to_all_quant_matmul(
+            hcom=name, world_size=ranks, **{**given, **change}
+        )
+for change, text in (
+    ({"x1": x1}, "x1 must be int8, got torch.bfloat16"),
+    ({"x2": fours.int()}, "x2 must be int8, got torch.int32"),
+    ({"x1_scale": row_scales[:2]}, "x1_scale must have shape"),
+    ({"y_dtype": None}, "y_dtype must be float16 or bfloat16 for integers"),
+    ({"bias": bias.bfloat16()}, "bias must be float16, float32"),
+    ({"x1_scale_dtype": 293}, "x1_scale_dtype is for small floats"),
+    ({"x1_quant_mode": 6, "x2_quant_mode": 6}, "x1_quant_mode and x2_quant_mode must be"),
+):
+    given = {"x1": rows4.to(torch.int8), "x2": eights[:8], "x1_scale": row_scales}
+    given |= {"x2_scale": scale, "bias": bias, "y_dtype": HALF, **change}
+    with pytest.raises(RuntimeError, match=f"npu_quant_matmul_all_to_all: .*{text}"):
+        torch_npu.npu_quant_matmul_all_to_all(hcom=name, world_size=ranks, **given)
+
+
 def small_blocks(r):
     torch.manual_seed(600 + r)
     x1, x2 = torch.randn(4, 8).to(F8), torch.randn(8, 6).to(F8)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..checks import check, check_dtype, check_shape
 from ..definition import npu_operator
-from ..products.rank_groups import check_group, check_turns, exchanged
+from ..products.rank_groups import check_group, check_turns, exchanged, side_by_side
 from ..products.rank_products import check_depth, check_operands
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -40,10 +40,9 @@ def npu_all_to_all_matmul(
     name = "npu_all_to_all_matmul"
     size = check_group(name, hcom, world_size)
     _check_exchange(name, x1, x2, bias, all2all_axes, [-2, -1], comm_mode)
-    m, h = x1.shape
+    m = x1.shape[0]
     check(m % size == 0, name, f"{size} ranks must divide the rows of x1, {m}")
-    blocks = exchanged(x1.reshape(size, -1, h), hcom)
-    rows = blocks.transpose(0, 1).reshape(-1, size * h)
+    rows = side_by_side(x1, size, hcom)
     check_depth(name, rows, x2)
     made = _plus(torch.matmul(rows, x2), bias)
     return made, rows if all2all_out_flag else rows.new_empty(0)

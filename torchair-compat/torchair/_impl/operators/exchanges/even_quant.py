@@ -19,16 +19,19 @@ from ..element_types import (
     number_of,
     scalar_type,
 )
-from ..products.rank_groups import check_group, check_turns, exchanged
+from ..products.rank_groups import check_group, check_turns, exchanged, side_by_side
 from ..products.rank_products import check_depth
 from ..products.small_products import E8M0_BYTES, SMALL_TYPES, small_product
 from ..quantisation.rows import unit_for_zero
 from ..schema import Reserved
+from . import even_integers as integers
+from .even_integers import DYNAMIC, PER_CHANNEL, PER_TOKEN
 
 _HALF = (torch.float16, torch.bfloat16)
 _EIGHTS = ("float8_e4m3fn", "float8_e5m2", "hifloat8")
 _RESULTS = (torch.float16, torch.bfloat16, torch.float32)
-_PER_CHANNEL, _PER_TOKEN, _MX, _DYNAMIC = 2, 3, 6, 7
+_MX = 6
+_INT8 = 1  # PyTorch's number of the dtype
 _E5M2 = 23  # PyTorch's number of the dtype
 
 
@@ -118,6 +121,16 @@ class _MxTypes(NamedTuple):
         )
 
 
+def _check_none(name: str, text: str, **given: object) -> None:
+    """RuntimeError: one of these arguments, which `text` says are not for it, is there."""
+    for what, value in given.items():
+        check(value is None, name, f"{what} {text}")
+
+
+def _given(mode: int | None, usual: int) -> int:
+    return usual if mode is None else mode
+
+
 def _result(name: str, y_dtype: int | None) -> torch.dtype:
     number = None if y_dtype == -1 else y_dtype
     return scalar_type(number, name, "y_dtype", _RESULTS) or torch.float32
@@ -165,58 +178,69 @@ def npu_all_to_all_quant_matmul(
 ) -> tuple[Tensor, Tensor]:
     """npu_all_to_all_matmul that quantises the exchanged rows, each by its largest element:
     (rows @ x2 + bias) times the scale of each row and x2_scale; or of rows in MX blocks,
-    rows @ x2 + bias. Returns (product, rows).
+    rows @ x2 + bias; or of integers, rows @ x2 in exact int32, times the scale of each row
+    and x2_scale, plus bias. Returns (product, rows).
 
     x1              (m, h) float16 or bfloat16
     x2              (h * ranks, n): float8_e4m3fn, float8_e5m2, or bytes of hifloat8 with
-                    x2_dtype
+                    x2_dtype; int8, or int32 (h * ranks, n / 8) with eight int4 each, of
+                    which x1 may be, too
     x2_scale        float32 (n,), (1, n) or (1,); bias (n,)
-    x1_quant_mode   7 (None), and x2_quant_mode 2 (None); or both 6: x1 and x2 are
+    x1_scale        for x2 of integers, what columns of the rows are multiplied by before they
+                    are quantised, (h * ranks,) in x1's dtype; float32 (m,) for x1 of int4
+    x1_quant_mode   7 (None), or 3 for x1 of int4, and x2_quant_mode 2 (None); or both 6: x1 and x2 are
                     float8_e4m3fn, float8_e5m2, or bytes of float4 with x1_dtype and
                     x2_dtype, x1_scale is float8_e8m0fnu (m, h / 64, 2), and x2_scale
                     (h * ranks / 64, n, 2), or bytes of it with the dtypes of scales
-    x1_quant_dtype  what rows are rounded to: float8_e5m2 (None), or another type of x2
-    y_dtype         float16, bfloat16 or float32 (None)
+    x1_quant_dtype  what rows are rounded to: float8_e5m2 (None), or another type of x2;
+                    int8 or None for x2 of int8, None for int4
+    y_dtype         float16, bfloat16 or float32 (None); that of x1 for x2 of integers,
+                    float16 or bfloat16 for x1 of int4
 
     RuntimeError: another shape, dtype, mode, group or option.
     """
     name = "npu_all_to_all_quant_matmul"
     size = check_group(name, hcom, world_size)
-    modes = x1_quant_mode or _DYNAMIC, x2_quant_mode or _PER_CHANNEL, common_quant_mode
+    first, second = _given(x1_quant_mode, DYNAMIC), _given(x2_quant_mode, PER_CHANNEL)
+    modes = first, second, common_quant_mode
     rest = comm_quant_dtype, group_sizes, comm_mode
-    known = (_DYNAMIC, _PER_CHANNEL), (_MX, _MX)
+    known = ((DYNAMIC, PER_CHANNEL), (_MX, _MX))
+    if integers.is_integer(x2):
+        known = integers.EXCHANGED_MODES
     _check_options(name, x1, x2, modes, known, (all2all_axes, [-2, -1]), rest)
     m = x1.shape[0]
     check(m % size == 0, name, f"{size} ranks must divide the rows of x1, {m}")
     kind = _result(name, y_dtype)
-    if modes[0] == _MX:
-        rows = _side_by_side(x1.view(torch.uint8), size, hcom).view(x1.dtype)
+    numbers = {
+        "x1_dtype": x1_dtype,
+        "x1_scale_dtype": x1_scale_dtype,
+        "x2_scale_dtype": x2_scale_dtype,
+    }
+    if integers.is_integer(x2):
+        _check_none(name, "is for small floats", x2_dtype=x2_dtype, **numbers)
+        usual = (None, _INT8) if x2.dtype == torch.int8 else (None,)
+        text = f"x1_quant_dtype must be one of {usual}, got {x1_quant_dtype}"
+        check(x1_quant_dtype in usual, name, text)
+        tables = integers.Tables(x1_scale, x2_scale, bias)
+        made, rows = integers.exchanged_product(
+            name, x1, x2, hcom, size, first, tables, kind
+        )
+    elif first == _MX:
+        rows = side_by_side(x1.view(torch.uint8), size, hcom).view(x1.dtype)
         scales = _arrived_scales(name, x1_scale, x1, x1_dtype, size, hcom)
         told = _MxTypes(x1_dtype, x2_dtype, x1_scale_dtype, x2_scale_dtype)
         made = told.product(name, (rows, x2), (scales, x2_scale), bias, kind)
     else:
-        for what, given in (
-            ("x1_scale", x1_scale),
-            ("x1_dtype", x1_dtype),
-            ("x1_scale_dtype", x1_scale_dtype),
-            ("x2_scale_dtype", x2_scale_dtype),
-        ):
-            check(given is None, name, f"{what} needs x1_quant_mode {_MX}")
+        text = f"needs x1_quant_mode {_MX}"
+        _check_none(name, text, x1_scale=x1_scale, **numbers)
         check_dtype(x1, name, "x1", _HALF)
         right = given_type(x2, x2_dtype, name, "x2", _EIGHTS)
         number = _E5M2 if x1_quant_dtype is None else x1_quant_dtype
         left = element_type(number, name, "x1_quant_dtype", _EIGHTS)
-        rows = _side_by_side(x1, size, hcom)
+        rows = side_by_side(x1, size, hcom)
         values, scale = _quantised(rows, left)
         made = _scaled(name, (values, right.load(x2)), (scale, x2_scale), bias)
     return made.to(kind), rows if all2all_out_flag else rows.new_empty(0)
-
-
-def _side_by_side(rows: Tensor, size: int, hcom: str) -> Tensor:
-    """Gives each rank an equal part of the rows (m, h) of all, side by side: (m / size,
-    h * size)."""
-    parts = rows.reshape(size, -1, rows.shape[1])
-    return exchanged(parts, hcom).transpose(0, 1).flatten(1)
 
 
 def _arrived_scales(
@@ -236,7 +260,7 @@ def _arrived_scales(
     check(even, name, f"rows of x1 must have a multiple of 64 elements, got {width}")
     check_dtype(scale, name, "x1_scale", E8M0_BYTES)
     check_shape(scale, name, "x1_scale", (x1.shape[0], width // 64, 2))
-    arrived = _side_by_side(scale.view(torch.uint8).flatten(1), size, hcom)
+    arrived = side_by_side(scale.view(torch.uint8).flatten(1), size, hcom)
     return arrived.unflatten(1, (-1, 2)).view(scale.dtype)
 
 
@@ -268,33 +292,39 @@ def npu_quant_matmul_all_to_all(
     comm_mode: str | None = None,
 ) -> Tensor:
     """npu_matmul_all_to_all of small floats: (x1 @ x2 + bias) times x1_scale and x2_scale,
-    or in MX formats x1 @ x2 of scaled blocks plus bias.
+    or in MX formats x1 @ x2 of scaled blocks plus bias; or of int8, x1 @ x2 in exact int32
+    times x1_scale and x2_scale, plus bias.
 
-    x1, x2          (m, k) and (k, n): float8_e4m3fn, float8_e5m2, or bytes of hifloat8 or
+    x1, x2          (m, k) and (k, n): int8, float8_e4m3fn, float8_e5m2, or bytes of hifloat8 or
                     float4 with x1_dtype and x2_dtype
     x1_scale, x2_scale  float32 (m,) or (m, 1), and (n,), (1, n) or (1,), with quant modes 3
                     and 2 (None); bytes of float8_e8m0fnu (m, k / 64, 2) and (k / 64, n, 2)
                     with modes 6
-    y_dtype         float16, bfloat16 or float32 (None)
+    y_dtype         float16, bfloat16 or float32 (None); not float32 for int8
 
     RuntimeError: another shape, dtype, mode, group or option.
     """
     name = "npu_quant_matmul_all_to_all"
     size = check_group(name, hcom, world_size)
-    modes = (
-        x1_quant_mode or _PER_TOKEN,
-        x2_quant_mode or _PER_CHANNEL,
-        common_quant_mode,
-    )
+    first, second = _given(x1_quant_mode, PER_TOKEN), _given(x2_quant_mode, PER_CHANNEL)
+    modes = first, second, common_quant_mode
     rest = comm_quant_dtype, group_sizes, comm_mode
-    known = (_PER_TOKEN, _PER_CHANNEL), (_MX, _MX)
+    known: tuple[tuple[int, int], ...] = ((PER_TOKEN, PER_CHANNEL),)
+    if not integers.is_integer(x2):
+        known = (*known, (_MX, _MX))
     _check_options(name, x1, x2, modes, known, (all2all_axes, [-1, -2]), rest)
     check(x1_scale is not None, name, "x1_scale is needed")
     assert x1_scale is not None
     kind = _result(name, y_dtype)
-    if modes[0] == _MX:
-        told = _MxTypes(x1_dtype, x2_dtype, x1_scale_dtype, x2_scale_dtype)
-        made = told.product(name, (x1, x2), (x1_scale, x2_scale), bias, kind)
+    if integers.is_integer(x2):
+        told = {"x1_dtype": x1_dtype, "x2_dtype": x2_dtype}
+        told |= {"x1_scale_dtype": x1_scale_dtype, "x2_scale_dtype": x2_scale_dtype}
+        _check_none(name, "is for small floats", **told)
+        tables = integers.Tables(x1_scale, x2_scale, bias)
+        made = integers.scaled_product(name, x1, x2, tables, kind)
+    elif first == _MX:
+        types = _MxTypes(x1_dtype, x2_dtype, x1_scale_dtype, x2_scale_dtype)
+        made = types.product(name, (x1, x2), (x1_scale, x2_scale), bias, kind)
     else:
         for what, number in (
             ("x1_scale_dtype", x1_scale_dtype),

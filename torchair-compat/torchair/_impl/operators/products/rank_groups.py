@@ -88,6 +88,13 @@ def exchanged(blocks: Tensor, hcom: str) -> Tensor:
     return found.view(blocks.dtype).reshape(blocks.shape)
 
 
+def side_by_side(rows: Tensor, size: int, hcom: str) -> Tensor:
+    """Gives each rank an equal part of the rows (m, h) of all, side by side: (m / size,
+    h * size)."""
+    parts = rows.reshape(size, -1, rows.shape[1])
+    return exchanged(parts, hcom).transpose(0, 1).flatten(1)
+
+
 def exchanged_rows(
     rows: Tensor, send: list[int], receive: list[int], hcom: str
 ) -> Tensor:
