@@ -55,10 +55,10 @@ class ExactShapes:
 
     @contextlib.contextmanager
     def compile(
-        self, arguments: Sequence[Any], records: Sequence[Any]
+        self, arguments: Sequence[Any], records: Sequence[Any], *, anew: bool = False
     ) -> Iterator[StaticPackage | None]:
         """The package for the shapes of these arguments, from the library or compiled
-        now.
+        now; with `anew`, compiled in any case.
 
         Its folder exists inside the `with` block. None: PyTorch runs this graph.
         `records` is JSON that the library shows with the package.
@@ -68,23 +68,23 @@ class ExactShapes:
             return
         sizes = _sizes_of(self._described, arguments)
         with kernel_library.compile_static(
-            self._described, self._config, sizes, records
+            self._described, self._config, sizes, records, anew=anew
         ) as made:
             yield made
             if sizes and self._executable is not None:
-                self._add(made)
+                self._add(made, made.key if not anew else "")
 
-    def _add(self, made: StaticPackage) -> None:
+    def _add(self, made: StaticPackage, key: str) -> None:
         """Adds the program to the executable. If `cache_compile` records this
-        compilation, later processes add it too."""
+        compilation, later processes add the one with this key in the library too."""
         assert self._described is not None
         loaded = package.load(
             made.folder, self._described, self._config, check_hashes=False
         )
         self._executable.add(loaded)
         watching = observer.current()
-        if watching is not None and made.key:
-            watching.kernels.append(made.key)
+        if watching is not None and key:
+            watching.kernels.append(key)
 
 
 def _sizes_of(described: Description, arguments: Sequence[Any]) -> dict[str, int]:

@@ -22,8 +22,8 @@ from .cache import KERNELS
 
 @dataclasses.dataclass(frozen=True)
 class StaticPackage:
-    """A package for exact shapes. `key` is its name in the library, empty if it is not
-    kept; `compiled` says whether this process compiled it."""
+    """A package for exact shapes. `key` is its name in the library, empty if it could
+    not be kept; `compiled` says whether this process compiled it."""
 
     folder: str
     key: str
@@ -32,10 +32,15 @@ class StaticPackage:
 
 @contextlib.contextmanager
 def compile_static(
-    described: Any, config: Any, binding: Mapping[str, int], records: Sequence[Any]
+    described: Any,
+    config: Any,
+    binding: Mapping[str, int],
+    records: Sequence[Any],
+    *,
+    anew: bool = False,
 ) -> Iterator[StaticPackage]:
     """The package of a graph for the sizes in `binding`, from the library or compiled
-    now.
+    now; with `anew`, compiled in any case, and not kept.
 
     Its folder exists inside the `with` block. If several processes ask for a package at
     once, one of them compiles it.
@@ -49,7 +54,7 @@ def compile_static(
     bindings = [dict(binding)] if binding else []
     parts = package.cache_key(described, quiet, bindings)
     key = cache.digest(cache.FORMAT, KERNELS, cache.identity(), parts)
-    root = cache.folder()
+    root = "" if anew else cache.folder()
     kept = cache.entry_folder(root, KERNELS, key) if root else ""
     entry = cache.Entry(kept, trust=quiet.trust) if root else None
     try:
@@ -58,6 +63,10 @@ def compile_static(
             return
         with scratch.folder() as place:
             path = os.path.join(place, "package")
+            if anew:
+                package.write(described, quiet, path, bindings)
+                yield StaticPackage(path, key, True)
+                return
             _make(described, quiet, bindings, path)
             text = {
                 "graph": described.graph["name"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -64,7 +65,7 @@ def run(config, model, *inputs, dynamic=False):
 
 
 def runs_of(folder, root="aclnn_static_shape_kernel_outputs"):
-    return sorted((folder / root).iterdir())
+    return sorted((folder / root).glob("ts*"))
 
 
 @pytest.mark.checklist("T102")
@@ -134,6 +135,52 @@ def test_the_library_is_listed_shown_and_pruned(tmp_path, capsys) -> None:
     assert "removed 0" in capsys.readouterr().out
     assert cli.main(["kernels", "prune"]) == 0
     assert "removed 1" in capsys.readouterr().out and kernel_library.entries() == []
+
+
+def run_flat(folder, model, x, **options):
+    """A later process of npugraph_ex in the folder."""
+    static_kernels.forget_compiled()
+    torch._dynamo.reset()
+    with contextlib.chdir(folder), torch.no_grad():
+        options = {"static_kernel_compile": True, **options}
+        return torch.compile(model, backend="npugraph_ex", options=options)(x)
+
+
+@pytest.mark.parametrize("force_eager", [False, True])
+def test_later_runs_use_the_script_that_is_there(tmp_path, force_eager) -> None:
+    model, x = Model().eval(), torch.randn(4, 16)
+    root = "static_kernel_compile_outputs"
+    anew = {"disable_static_kernel_compile_cache": True}
+    # The folders and the scripts after each run.
+    for more, folders, scripts in (({}, 1, 1), ({}, 2, 1), (anew, 3, 2), ({}, 4, 2)):
+        found = run_flat(tmp_path, model, x, force_eager=force_eager, **more)
+        with torch.no_grad():
+            torch.testing.assert_close(found, model(x))
+        assert len(runs_of(tmp_path, root)) == folders
+        assert len(list((tmp_path / root).glob("*/*.run"))) == scripts
+    run_flat(tmp_path, model, torch.randn(5, 16), force_eager=force_eager)
+    assert len(list((tmp_path / root).glob("*/*.run"))) == 3
+    (table,) = (tmp_path / root / "static_kernel_cache").glob("CANN-*.json")
+    rows = json.loads(table.read_text())
+    assert len(rows) == 2 and all(
+        (tmp_path / root / p).is_file() for p in rows.values()
+    )
+    # A script that was removed is written again; so is one whose table is broken.
+    for path in rows.values():
+        (tmp_path / root / path).unlink()
+    run_flat(tmp_path, model, x, force_eager=force_eager)
+    assert len(list((tmp_path / root).glob("*/*.run"))) == 2
+    for broken in ("no table", "[1]"):
+        table.write_text(broken)
+        count = len(list((tmp_path / root).glob("*/*.run")))
+        run_flat(tmp_path, model, x, force_eager=force_eager)
+        assert len(list((tmp_path / root).glob("*/*.run"))) == count + 1
+
+
+def test_kernels_that_are_made_anew_are_no_entries(tmp_path) -> None:
+    model, x = Model().eval(), torch.randn(4, 16)
+    run_flat(tmp_path, model, x, disable_static_kernel_compile_cache=True)
+    assert kernel_library.entries() == []
 
 
 @pytest.mark.checklist("T104")

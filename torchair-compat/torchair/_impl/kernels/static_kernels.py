@@ -1,8 +1,8 @@
 """Static kernels: compiles a graph for the shapes of its first call, and records its
 operators under the build folder.
 
-The kernels are a package in Anabranch's library; nothing reads the build folder back.
-If the compiler fails, a warning says so, and the model runs with the kernels that it
+The kernels are a package in Anabranch's library. Of the build folder, later runs read
+which script has the kernels (`run_cache.py`). If the compiler fails, a warning says so, and the model runs with the kernels that it
 has."""
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import torch
 import torch.fx
 
 from anabranch import Config
-from anabranch.extension import ExactShapes, InputSource
+from anabranch.extension import ExactShapes, InputSource, StaticPackage
 
 from ..errors import warn_once, wrapping
 from ..log import logger
 from ..options.config import CompilerConfig, raw
 from .ranks import Ranks, find_ranks
 from .records import Record, record
+from .run_cache import RunCache
 from .run_file import write_run
 
 _OPTION = "experimental_config.aclgraph._aclnn_static_shape_kernel"
@@ -165,7 +166,8 @@ class StaticKernels:
         ranks: Ranks,
     ) -> None:
         contents = [item.content for item in chosen]
-        with self.exact.compile(arguments, contents) as made:
+        reuses = self.config.reuses_static_kernels
+        with self.exact.compile(arguments, contents, anew=not reuses) as made:
             if made is None:
                 logger.info("PyTorch runs this graph: no static kernel")
                 return
@@ -175,8 +177,21 @@ class StaticKernels:
                 "compiled" if made.compiled else "from the library",
             )
             if ranks.is_first and chosen:
-                now = datetime.now().astimezone().strftime("%Y%m%d%H%M%S")
-                write_run(folder / f"static_kernel_{now}.run", made)
+                self._write_run(folder, made)
+
+    def _write_run(self, folder: Path, made: StaticPackage) -> None:
+        """Writes the script with the kernels, unless an earlier run has."""
+        known: RunCache | None = None
+        if self.config.mode.value in _ROOTS and self.config.reuses_static_kernels:
+            known = RunCache(folder.parent)
+            if (script := known.find(made.key)) is not None:
+                logger.debug("static kernels %s: %s has them", made.key[:12], script)
+                return
+        now = datetime.now().astimezone().strftime("%Y%m%d%H%M%S")
+        script = folder / f"static_kernel_{now}.run"
+        write_run(script, made)
+        if known is not None and made.key:
+            known.keep(made.key, script)
 
 
 def _new_folder(root: Path) -> Path:

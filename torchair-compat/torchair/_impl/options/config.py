@@ -19,8 +19,13 @@ class CompilerConfig(Group):
     their effect on this host. AttributeError: there is no such option.
     """
 
+    # Whether static kernels that an earlier run has made are used: npugraph_ex has an
+    # option for it.
+    reuses_static_kernels: bool
+
     def __init__(self) -> None:
         super().__init__("")
+        object.__setattr__(self, "reuses_static_kernels", True)
         for row in ROWS:
             *parents, name = row.path.split(".")
             self._group(parents)._members[name] = Option(row)

@@ -21,9 +21,10 @@ __all__ = [
 ]
 
 _ROWS = {row.flat.removeprefix("-"): row for row in ROWS if row.flat}
+_ANEW = "disable_static_kernel_compile_cache"
 # Options that the tree does not have: their values and defaults.
 _MORE: dict[str, tuple[Kind, Any]] = {
-    "disable_static_kernel_compile_cache": (BOOL, False),
+    _ANEW: (BOOL, False),
     "capture_error_mode": (Choice(("global", "thread_local", "relaxed")), "global"),
     "force_recapture": (BOOL, False),
 }
@@ -82,7 +83,9 @@ class CompilerConfig:
                 self._more[name] = _MORE[name][0].check(value)
             except ValueError as error:
                 raise wrapped(error) from None
-            if value != _MORE[name][1]:
+            if name == _ANEW:
+                object.__setattr__(self._tree, "reuses_static_kernels", not value)
+            elif value != _MORE[name][1]:
                 warn_once(f"config.{name} has no effect on this host", stacklevel=2)
         elif name == _DEADLOCK:
             self._tree.debug.deadlock_check = value
