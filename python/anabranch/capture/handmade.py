@@ -6,7 +6,8 @@ trace kept whole for it. The result is nodes as the tracer makes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -16,46 +17,41 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from ..describe.written import is_dense, storage
 from ..errors import CompileError
 from . import kept_whole
 from .aot import WHOLE, all_decompositions
-from .splicing import copy_before
+from .splicing import Memory, copy_before
 
 _IMPLICIT = "CompositeImplicitAutograd"
+# The functions that operators are made of.
+Parts = Mapping[Any, Callable[..., Any]]
+_NO_PARTS: Parts = MappingProxyType({})
 
 
-def complete(module: torch.fx.GraphModule) -> None:
+def complete(module: torch.fx.GraphModule, parts: Parts = _NO_PARTS) -> None:
     """Gives `meta["val"]` to every node that lacks it. If a node's dtype or shape
     changed, its readers get a new `meta["val"]` too.
 
     A node that no traced graph has (a call of a function, a method or a module, or of
-    an operator that is taken apart) becomes the operators that it is made of.
+    an operator that is taken apart) becomes the operators that it is made of. So does
+    an operator in `parts`, whose function is traced once for arguments of equal forms.
     CompileError: a node cannot be run.
     """
     for child in module.children():
         if isinstance(child, torch.fx.GraphModule):
-            complete(child)
-    if all(map(_is_complete, module.graph.nodes)):
+            complete(child, parts)
+    work = Completion(module, parts)
+    if all(map(work.is_complete, module.graph.nodes)):
         return
-    work = Completion(module)
     for node in list(module.graph.nodes):
         work.visit(node)
     module.graph.lint()
     module.recompile()
 
 
-def _is_complete(node: torch.fx.Node) -> bool:
-    if node.op == "get_attr" and "val" not in node.meta:
-        return all(_runs_subgraphs(user) for user in node.users)
-    return _has_none(node) or ("val" in node.meta and not _is_kept(node))
-
-
 def _runs_subgraphs(node: torch.fx.Node) -> bool:
     return isinstance(node.target, HigherOrderOperator)
-
-
-def _is_kept(node: torch.fx.Node) -> bool:
-    return node.target in kept_whole.PARTS
 
 
 def _has_none(node: torch.fx.Node) -> bool:
@@ -65,21 +61,30 @@ def _has_none(node: torch.fx.Node) -> bool:
 class Completion:
     """Puts nodes into a graph as the tracer makes them."""
 
-    def __init__(self, module: torch.fx.GraphModule) -> None:
+    def __init__(self, module: torch.fx.GraphModule, parts: Parts = _NO_PARTS) -> None:
         self.module = module
+        # What operators that the trace of the graph kept whole are made of.
+        self.whole = {**kept_whole.PARTS, **parts}
         values = [node.meta.get("val") for node in module.graph.nodes]
         self.mode = detect_fake_mode(values) or FakeTensorMode()
         # Nodes whose value is not the one of the trace any more.
         self.changed: set[torch.fx.Node] = set()
         self.erased: set[torch.fx.Node] = set()
-        # Traces of operators that the trace of the graph kept whole, by operator and
-        # shapes.
+        # Traces of these operators, by operator and forms of arguments.
         self.parts: dict[Any, torch.fx.GraphModule] = {}
+
+    def is_complete(self, node: torch.fx.Node) -> bool:
+        if node.op == "get_attr" and "val" not in node.meta:
+            return all(_runs_subgraphs(user) for user in node.users)
+        return _has_none(node) or ("val" in node.meta and not self._is_kept(node))
+
+    def _is_kept(self, node: torch.fx.Node) -> bool:
+        return node.target in self.whole
 
     def visit(self, node: torch.fx.Node) -> None:
         if _has_none(node) or node in self.erased:
             return
-        if _is_kept(node):
+        if self._is_kept(node):
             self._inline(node)
         elif "val" in node.meta:
             if not self.changed.isdisjoint(node.all_input_nodes):
@@ -114,7 +119,7 @@ class Completion:
         if node.op == "call_module":
             return self.module.get_submodule(str(node.target))
         assert callable(node.target)
-        return kept_whole.PARTS.get(node.target, node.target)
+        return self.whole.get(node.target, node.target)
 
     def run(self, node: torch.fx.Node, function: Callable[..., Any]) -> Any:
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), _value_of)
@@ -140,20 +145,29 @@ class Completion:
             return self._function(node)(*args, **kwargs)
 
         values = [n.meta["val"] for n in inputs]
-        if _is_kept(node):
-            key = _shape_of(node)
-            if key not in self.parts:
-                self.parts[key] = self.trace(node, call, values)
-            part = self.parts[key]
-        else:
+        key = _form_of(node, inputs) if self._is_kept(node) else None
+        part = self.parts.get(key)
+        if part is None:
             part = self.trace(node, call, values)
+        if key is not None and not _makes_sizes(part):
+            self.parts[key] = part
         copied = self.copy(part, inputs, node)
         result = part.graph.output_node().args[0]
-        if isinstance(result, torch.fx.Node) and (
-            _visible_type(result.meta["val"]) == _visible_type(node.meta.get("val"))
-        ):
-            self.changed.discard(copied[result])
+        self._keep_equal(result, node.meta.get("val"), copied)
         self._give_back(node, torch.fx.node.map_arg(result, copied.get))
+
+    def _keep_equal(
+        self, result: Any, before: Any, copied: dict[torch.fx.Node, torch.fx.Node]
+    ) -> None:
+        """Readers of a result that looks as it did before stay as they are."""
+        if isinstance(result, list | tuple):
+            if isinstance(before, list | tuple) and len(before) == len(result):
+                for one, other in zip(result, before):
+                    self._keep_equal(one, other, copied)
+        elif isinstance(result, torch.fx.Node) and (
+            _visible_type(result.meta["val"]) == _visible_type(before)
+        ):
+            self.changed.discard(copied.get(result, result))
 
     def copy(
         self,
@@ -176,7 +190,7 @@ class Completion:
         self.mode.allow_non_fake_inputs = True  # the parameters of a module
         try:
             with self.mode, torch.no_grad():
-                return make_fx(call, all_decompositions())(*values)
+                return make_fx(call, all_decompositions())(*_told_apart(values))
         except Exception as error:
             raise CompileError(
                 f"{node.name}, a call of {node.target} that a pass has put into the"
@@ -230,15 +244,40 @@ def _value_of(node: torch.fx.Node) -> Any:
     return node.meta.get("val")
 
 
-def _shape_of(node: torch.fx.Node) -> Any:
-    """A key of an operator's trace: types, dtypes, shapes and strides."""
-    arguments = torch.fx.node.map_arg((node.args, node.kwargs), _layout)
-    return node.target, str(arguments)
+def _form_of(node: torch.fx.Node, inputs: Sequence[torch.fx.Node]) -> Any:
+    """A key of an operator's trace: which of the arguments are one node, or one memory,
+    and their types, dtypes, shapes, strides and offsets. A trace of `f(x, x)` has one
+    placeholder, and does not know which of two arguments it stands for."""
+    memory = [storage(v) for v in map(_value_of, inputs) if is_dense(v)]
+
+    def form(argument: torch.fx.Node) -> Any:
+        value = _value_of(argument)
+        place = inputs.index(argument) if argument in inputs else -1
+        if not is_dense(value):
+            return place, str(_visible_type(value))
+        steps = str((value.stride(), value.storage_offset()))
+        return place, memory.index(storage(value)), str(_visible_type(value)), steps
+
+    return node.target, str(torch.fx.node.map_arg((node.args, node.kwargs), form))
 
 
-def _layout(node: torch.fx.Node) -> Any:
-    value = node.meta["val"]
-    return str(_visible_type(value)), str(value.stride())
+def _makes_sizes(part: torch.fx.GraphModule) -> bool:
+    """Whether the trace has symbols for sizes that data decides. Each call has its
+    own."""
+    return any("unbacked_bindings" in node.meta for node in part.graph.nodes)
+
+
+def _told_apart(values: Sequence[Any]) -> list[Any]:
+    """The values, each an object of its own. A trace knows its arguments by them, and a
+    pass may have given one value to two nodes."""
+    apart: list[Any] = []
+    for value in values:
+        if any(value is other for other in apart):
+            memory = Memory()
+            memory.put(value, value)
+            value = memory.moved(value)
+        apart.append(value)
+    return apart
 
 
 def _visible_type(value: Any) -> Any:

@@ -30,6 +30,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ..describe.regions.run_numbers import INVOKE
 from ..describe.symbols import same
 from ..describe.written import is_dense, storage
+from .splicing import Memory
 
 # The operators that call a region, and which of their arguments is the first operand.
 _CALLS = {
@@ -200,7 +201,7 @@ class _Region:
         """Gives the copies the types of the subgraph's nodes. Tensors that share memory
         in the subgraph share memory of their own; those that share an operand's memory
         share that of the operand."""
-        memory = _Memory()
+        memory = Memory()
         for result, value in zip(self.results, call.meta["val"]):
             if isinstance(result, Node) and not self._is_shared(value):
                 memory.put(result.meta["val"], value)
@@ -226,39 +227,6 @@ class _Region:
             args, kwargs = torch.fx.node.map_arg((made.args, made.kwargs), _value)
             with mode, torch.no_grad():
                 made.meta["val"] = made.target(*args, **kwargs)
-
-
-class _Memory:
-    """Moves tensors of a trace to other memory."""
-
-    def __init__(self) -> None:
-        self.places: dict[int, torch.UntypedStorage] = {}
-        self.moves: dict[int, Any] = {}
-
-    def put(self, old: Any, new: Any) -> None:
-        """Says which memory tensors get that share memory with `old`."""
-        if is_dense(old) and is_dense(new):
-            self.places[storage(old)] = new.untyped_storage()
-
-    def moved(self, value: Any) -> Any:
-        if isinstance(value, tuple | list):
-            return type(value)(map(self.moved, value))
-        if not isinstance(value, FakeTensor):
-            return value
-        if id(value) not in self.moves:
-            self.moves[id(value)] = self._move(value)
-        return self.moves[id(value)]
-
-    def _move(self, value: FakeTensor) -> FakeTensor:
-        mode = value.fake_mode
-        meta = torch.empty(0, dtype=value.dtype, device="meta")
-        place = self.places.get(storage(value))
-        if place is None:
-            bytes = value.untyped_storage().nbytes()
-            fresh = torch.empty(bytes, dtype=torch.uint8, device="meta")
-            place = self.places[storage(value)] = fresh.untyped_storage()
-        meta.set_(place, value.storage_offset(), value.shape, value.stride())
-        return FakeTensor(mode, meta, value.device)
 
 
 def _attribute_of(module: GraphModule, name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch.fx
@@ -146,14 +147,17 @@ def compile_graph(
     )
 
 
-def complete_nodes(module: torch.fx.GraphModule) -> None:
+def complete_nodes(
+    module: torch.fx.GraphModule, parts: handmade.Parts = MappingProxyType({})
+) -> None:
     """Makes nodes that a pass has inserted into nodes as `trace` makes them: ATen
-    operators with `meta["val"]`.
+    operators with `meta["val"]`. Operators in `parts` become what these functions are
+    made of, which are traced once for arguments of equal forms.
 
     If the dtype or shape of a node changed, its readers get a new `meta["val"]` too.
     CompileError: a node cannot be run.
     """
-    handmade.complete(module)
+    handmade.complete(module, parts)
 
 
 def run_eagerly(module: torch.fx.GraphModule) -> Call:

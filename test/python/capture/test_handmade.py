@@ -67,6 +67,43 @@ MEANINGS = {
 }
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_parts_of_equal_forms_are_traced_once(dynamic) -> None:
+    """The nodes of two results, too, of which other nodes read single ones."""
+    ran = []
+
+    def double(x):
+        ran.append(x.shape)
+        return x * 2
+
+    def halves(x, dim, keepdim):
+        ran.append(x.shape)
+        return x.sum(dim, keepdim), (x > 0).to(torch.int64).sum(dim, keepdim)
+
+    def compile_one(module, example_inputs, sources, *, config):
+        parts = {aten.exp.default: double, aten.max.dim: halves}
+        extension.complete_nodes(module, parts)
+        return extension.compile_graph(module, example_inputs, sources, config=config)
+
+    def backend(module, example_inputs):
+        compile_graph = functools.partial(compile_one, config=extension.configure({}))
+        return extension.trace(module, example_inputs, compile_graph)
+
+    def function(x):
+        for _ in range(3):
+            values, places = x.exp().max(1, True)
+            x = x.exp() + values * places
+        return x, x[:2].exp()
+
+    x = torch.randn(4, 3)
+    found = torch.compile(function, backend=backend, dynamic=dynamic)(x)
+    for _ in range(3):
+        twice = x * 2
+        x = twice + twice.sum(1, True) * (twice > 0).sum(1, True)
+    torch.testing.assert_close(found, (x, x[:2] * 2))
+    assert len(ran) == 3
+
+
 @pytest.mark.parametrize("kind", CALLS)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("functional", [False, True])

@@ -3,6 +3,8 @@ one before it made, and all share an input."""
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
@@ -121,6 +123,30 @@ def test_one_after_another(first, second, config) -> None:
 
     config.mode = "npugraph_ex"
     check(function, inputs(), config)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_layers_that_feed_one_another(config, dynamic) -> None:
+    """A second layer reads every pair of what the first one has, in every order."""
+
+    def layer(a, b, gamma):
+        y, _, total = torch_npu.npu_add_rms_norm(a, b, gamma)
+        q, rows = torch_npu.npu_dynamic_quant(y)
+        return (q * rows.unsqueeze(-1)).to(bf16), total
+
+    def function(x, residual, gamma):
+        results = []
+        for pair in itertools.product((x, residual), repeat=2):
+            values = (x, *layer(*pair, gamma))
+            for operands in itertools.product(values, repeat=2):
+                results.extend(layer(*operands, gamma))
+        return results
+
+    config.mode = "npugraph_ex"
+    given = inputs()[:3]
+    with torch.no_grad():
+        found = compiled(function, config, dynamic=dynamic)(*given)
+        assert all(map(torch.equal, found, function(*given)))
 
 
 def test_a_norm_of_two_dimensions(config, joined) -> None:

@@ -459,12 +459,7 @@ def _check_streams(nodes: list[Node]) -> None:
 def lower_operators(module: torch.fx.GraphModule) -> bool:
     """Takes apart the operators that the trace kept whole for the fusions, and the
     joined ones. Returns whether there was one."""
-    found = [n for n in module.graph.nodes if n.target in (*MATCHED, *_JOINED)]
-    for node in found:
-        node.target = COMPOSITIONS[node.target]
-        for one in (node, *node.users):
-            if one is node or one.target is operator.getitem:
-                one.meta.pop("val", None)
+    found = {n.target for n in module.graph.nodes if n.target in (*MATCHED, *_JOINED)}
     if found:
-        complete_nodes(module)
+        complete_nodes(module, {target: COMPOSITIONS[target] for target in found})
     return bool(found)
