@@ -136,7 +136,7 @@ def test_scripting_still_works() -> None:
 def run(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
     search = os.pathsep.join([*map(str, path), *sys.path])
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-P", "-c", code],
         env={**os.environ, "PYTHONPATH": search},
         capture_output=True,
         text=True,
