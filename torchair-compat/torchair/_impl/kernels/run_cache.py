@@ -7,12 +7,10 @@ import contextlib
 import fcntl
 import json
 import os
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 
-import anabranch
-
-from ..device.npu import get_device_name
 from ..log import logger
 
 __all__ = ["RunCache"]
@@ -22,12 +20,13 @@ _FOLDER = "static_kernel_cache"
 
 class RunCache:
     """The table `static_kernel_cache/CANN-<version>_<device>.json` of a build folder:
-    scripts by the key of their kernels. The version is Anabranch's. A key has everything
-    that kernels depend on: shapes, operators, options, the processor."""
+    scripts by the key of their kernels. A host has no version of CANN: a key has
+    everything that kernels depend on, the version of the compiler and the processor
+    too."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        name = f"CANN-{anabranch.__version__}_{get_device_name()}"
+        name = f"CANN-host_{platform.machine()}"
         self._table = root / _FOLDER / f"{name}.json"
         self._lock = root / _FOLDER / f"{name}.lock"
 
