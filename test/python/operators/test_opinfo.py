@@ -13,6 +13,8 @@ import os
 
 import opinfo
 import pytest
+import torch
+from opinfo_samples import Call, as_sample
 
 FULL = os.environ.get("ANABRANCH_OPINFO") == "full"
 CHUNK, _, CHUNKS = os.environ.get("ANABRANCH_OPINFO_CHUNK", "1/1").partition("/")
@@ -50,3 +52,20 @@ def test_equals_eager(operator, dtype, form, dynamic):
     assert not outcome.failures, "\n".join(outcome.failures)
     if outcome.known:
         pytest.xfail("PyTorch's own trace: " + outcome.known[0])
+
+
+def test_a_sample_passes_every_argument_on():
+    x, y, z, other = torch.ones(4).unbind()
+    seen = []
+
+    def call(*args, **kwargs):
+        seen.append((args, kwargs))
+        return {"first": args[0][0]}, (kwargs["z"], 3)
+
+    item = Call([x, None, "mean"], ((y, 2.5), torch.int8), {"dim": [0, -1], "z": z})
+    sample = as_sample(call, item)
+    assert list(map(id, sample.tensors)) == [id(x), id(y), id(z)]
+    # Tensors are compared by identity first.
+    assert sample.function(other, y, z) == [other, z]
+    given = ([other, None, "mean"], (y, 2.5), torch.int8), {"dim": [0, -1], "z": z}
+    assert seen == [given]

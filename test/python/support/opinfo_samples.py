@@ -50,16 +50,56 @@ def as_sample(
     """`item` is a SampleInput or a Call."""
     flat, spec = tree_flatten((item.input, item.args, item.kwargs))
     places = [i for i, value in enumerate(flat) if isinstance(value, torch.Tensor)]
-
-    def function(*tensors: torch.Tensor) -> Tensors:
-        values = list(flat)
-        for place, tensor in zip(places, tensors):
-            values[place] = tensor
-        first, args, kwargs = tree_unflatten(values, spec)
-        result = call(first, *args, **kwargs)
-        return [leaf for leaf in tree_flatten(result)[0] if torch.is_tensor(leaf)]
-
+    arguments = tree_unflatten([f"v{i}" for i in range(len(flat))], spec)
+    function = _written(call, flat, places, *arguments)
     return Sample(function, [flat[place] for place in places], differentiated)
+
+
+def _written(
+    call: Callable[..., Any],
+    values: Sequence[Any],
+    places: Sequence[int],
+    first: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> Callable[..., Tensors]:
+    """The call as a function of the values at `places`. The names of values are in the
+    place of the values in `first`, `args` and `kwargs`. The call is written out, since
+    Dynamo takes longer to trace a loop over arguments than to trace the operator."""
+    given = ", ".join(f"v{place}" for place in places)
+    others = [i for i in range(len(values)) if i not in places]
+    words = [_word(argument) for argument in (first, *args)]
+    words += [f"**{_word(kwargs)}"] if kwargs else []
+    source = f"""
+def bind(call, leaves, {"".join(f"v{i}, " for i in others)}):
+    def function({given}):
+        return leaves(call({", ".join(words)}))
+    return function
+"""
+    scope: dict[str, Any] = {}
+    exec(source, scope)  # noqa: S102
+    return scope["bind"](call, _tensors, *(values[i] for i in others))
+
+
+def _word(value: Any) -> str:
+    """The source text of a structure of names."""
+    if type(value) is dict:
+        pairs = (f"{key!r}: {_word(item)}" for key, item in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if type(value) is list:
+        return f"[{', '.join(map(_word, value))}]"
+    if type(value) is tuple:
+        return f"({''.join(f'{_word(item)}, ' for item in value)})"
+    assert isinstance(value, str), f"no sample has arguments in a {type(value)}"
+    return value
+
+
+def _tensors(result: Any) -> Tensors:
+    if torch.is_tensor(result):
+        return [result]
+    if isinstance(result, (tuple, list)):
+        return [tensor for part in result for tensor in _tensors(part)]
+    return [leaf for leaf in tree_flatten(result)[0] if torch.is_tensor(leaf)]
 
 
 def copied(
