@@ -173,7 +173,6 @@ _CAUSES = {
     r"multi_mutated_input_with_view_before": "has an operator whose shape function"
     " gives another shape than its kernel",
     r"correct_module_names": "wants functions to be of the older modules that have them",
-    r"static_kernel_cache": "wants a folder that newer versions write",
     r"public_Class|upsample_nearest2d|test_compile_fx|capture_error_mode|dump_node_info": "looks for attributes or texts of TorchAir's own classes and graphs",
     r"test_compiled_fx_artifacts": "loads a text that calls private classes of TorchAir",
     r"hcom_cache_st.*takes more than": "counts calls of a private function of the class of"
