@@ -1,5 +1,5 @@
-"""Servers of examples/10_vllm: two answer its client, and one takes the other's weights
-while it runs.
+"""Servers of examples/10_vllm: two answer its client, one takes the other's weights while
+it runs, and one takes the place of a server whose worker was killed.
 
 ANABRANCH_VLLM_MODEL is the folder that its make_model.py has written; scripts/vllm_python.py
 says what else these tests need."""
@@ -18,6 +18,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import vllm_python
@@ -39,9 +40,17 @@ def example(script: str, *arguments: str) -> str:
     ).stdout
 
 
+class Server(NamedTuple):
+    address: str
+    process: subprocess.Popen
+
+    def ask(self) -> str:
+        return example("ask.py", "--server", self.address, *QUESTION)
+
+
 @contextlib.contextmanager
-def server(model: Path, log: Path) -> Iterator[str]:
-    """The address of a server that answers. All servers share a cache."""
+def server(model: Path, log: Path) -> Iterator[Server]:
+    """A server that answers. All servers share a cache."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -63,7 +72,7 @@ def server(model: Path, log: Path) -> Iterator[str]:
     try:
         address = f"http://localhost:{port}"
         wait_for(f"{address}/health", process, log)
-        yield address
+        yield Server(address, process)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
@@ -102,13 +111,10 @@ def test_two_models_and_new_weights(tmp_path) -> None:
     other = other_weights(Path(MODEL), tmp_path / "other")
     with server(Path(MODEL), tmp_path / "first.log") as first:
         with server(other, tmp_path / "second.log") as second:
-            answers = [
-                example("ask.py", "--server", address, *QUESTION)
-                for address in (first, second)
-            ]
+            answers = [first.ask(), second.ask()]
         assert answers[0] != answers[1]
-        example("new_weights.py", "--server", first, str(other))
-        assert example("ask.py", "--server", first, *QUESTION) == answers[1]
+        example("new_weights.py", "--server", first.address, str(other))
+        assert first.ask() == answers[1]
     start, requests = (
         (tmp_path / "first.log").read_text().split("Application startup complete")
     )
@@ -116,6 +122,29 @@ def test_two_models_and_new_weights(tmp_path) -> None:
     assert "Anabranch: compiles" not in requests
     # The worker knows the variable.
     assert any(path.is_file() for path in (tmp_path / "programs").rglob("*"))
+
+
+def kill_worker(process: subprocess.Popen) -> None:
+    """Kills the process of a server that has the model."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    (worker,) = [
+        int(child)
+        for child in children.split()
+        if "EngineCore" in Path(f"/proc/{child}/cmdline").read_text()
+    ]
+    os.kill(worker, signal.SIGKILL)
+
+
+def test_a_worker_that_is_killed(tmp_path) -> None:
+    """Its server ends, as vLLM's do, and the next one compiles nothing."""
+    with server(Path(MODEL), tmp_path / "first.log") as first:
+        answer = first.ask()
+        kill_worker(first.process)
+        first.process.wait(300)
+    with server(Path(MODEL), tmp_path / "second.log") as second:
+        assert second.ask() == answer
+    assert "EngineDeadError" in (tmp_path / "first.log").read_text()
+    assert "Anabranch: compiles" not in (tmp_path / "second.log").read_text()
 
 
 def test_a_model_that_vllm_refuses(tmp_path) -> None:
