@@ -56,6 +56,12 @@ def tiers_pay(request, monkeypatch):
         monkeypatch.setattr(tier_costs.Rest, "is_present", lambda *_: True)
 
 
+@pytest.fixture(scope="module")
+def shared_folder(tmp_path_factory):
+    """A folder that the tests of one file have in common."""
+    return tmp_path_factory.mktemp("shared")
+
+
 @pytest.fixture
 def describe(monkeypatch):
     """describe(function, *arguments, dynamic=..., options=...) gives the descriptions

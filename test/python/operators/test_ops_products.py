@@ -360,13 +360,17 @@ class Residual(torch.nn.Module):
         return self.inner(F.gelu(first)) + first
 
 
-@pytest.mark.parametrize("target", ["avx2", "avx512", "amx"])
+TARGETS = ["avx2", "avx512", "amx"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("columns", [4, 12, 24, 30, 40, 104])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_rows_with_a_rest(target, columns, dtype, tmp_path):
+def test_rows_with_a_rest(target, columns, dtype, shared_folder):
     model, x = Residual(columns).to(dtype).eval(), rand(37, 17).to(dtype)
+    path = shared_folder / f"package{columns}-{dtype}"
     with torch.no_grad():
-        found = exported_for(target, model, (x,), tmp_path / "package")(x)
+        found = exported_for(target, model, (x,), path, TARGETS)(x)
         expected = model(x)
     # Sums of another order, rounded to the dtype.
     loose = {"rtol": 0.02, "atol": 0.01} if dtype == torch.bfloat16 else {}

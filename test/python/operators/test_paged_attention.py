@@ -179,9 +179,10 @@ def test_heads_that_fill_no_vectors(length, value_size):
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("length", [1, 20])
-def test_targets(length, dtype, target, tmp_path):
+def test_targets(length, dtype, target, shared_folder):
     module, given = Paged(by_blocks).eval(), inputs(length, dtype)
-    package = exported_for(target, module, given, tmp_path / "package")
+    path = shared_folder / f"package{length}-{dtype}"
+    package = exported_for(target, module, given, path, TARGETS)
     compare(package(*given), module, given)
 
 

@@ -44,7 +44,7 @@ def check(module: Quantized, x: torch.Tensor, found: torch.Tensor) -> None:
 
 def on_target(module, x, target: str, path: Path) -> torch.Tensor:
     config = anabranch.Config(activations="int8")
-    package = exported_for(target, module, (x,), path, config=config)
+    package = exported_for(target, module, (x,), path, TARGETS, config=config)
     with torch.no_grad():
         return package(x)
 
@@ -52,24 +52,27 @@ def on_target(module, x, target: str, path: Path) -> torch.Tensor:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_targets(target, bits, dtype, tmp_path) -> None:
+def test_targets(target, bits, dtype, shared_folder) -> None:
     case = Case(131, 288, 32, bits, "int", dtype=dtype)
     module = Quantized(case).eval()
     for rows in (1, 6, 37, 150):
         x = torch.randn(rows, case.k).to(dtype)
-        check(module, x, on_target(module, x, target, tmp_path / "package"))
+        path = shared_folder / f"package{bits}-{dtype}-{rows}"
+        check(module, x, on_target(module, x, target, path))
 
 
 @pytest.mark.parametrize("target", BYTES)
 @pytest.mark.parametrize("rows", [1, 32, 33, 200])
-def test_values_below_half_a_step_are_rounded_to_zero(target, rows, tmp_path) -> None:
+def test_values_below_half_a_step_are_rounded_to_zero(
+    target, rows, shared_folder
+) -> None:
     """So it is not another kernel that runs. Beside 127, values below 1/2 count zero."""
     module = Quantized(Case(70, 256, 64)).eval()
     x = torch.rand(rows, 256) * 0.9 - 0.45
     x[:, ::64] = 127
     rounded = torch.zeros_like(x)
     rounded[:, ::64] = 127
-    found = on_target(module, x, target, tmp_path / "package")
+    found = on_target(module, x, target, shared_folder / f"package{rows}")
     torch.testing.assert_close(
         found, exact(module, rounded).float(), rtol=1e-5, atol=1e-4
     )

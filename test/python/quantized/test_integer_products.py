@@ -211,10 +211,11 @@ def test_products(case: Case, options) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("number", [0, 2, 3, 7, 8, 9, 13, 15, 16, 17, 18])
-def test_targets(target: str, number: int, tmp_path: Path) -> None:
+def test_targets(target: str, number: int, shared_folder: Path) -> None:
     module, x = Product(CASES[number]).eval(), sample(CASES[number])
+    path = shared_folder / f"package{number}"
     with torch.no_grad():
-        check(module, x, exported_for(target, module, (x,), tmp_path / "package")(x))
+        check(module, x, exported_for(target, module, (x,), path, TARGETS)(x))
 
 
 sizes = st.integers(1, 70)

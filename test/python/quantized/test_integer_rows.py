@@ -100,12 +100,13 @@ def test_rows(bits, zeros, shape, tmp_path) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("bits", [4, 8])
-def test_targets(target, bits, tmp_path) -> None:
+def test_targets(target, bits, shared_folder) -> None:
     module = RoundedRows(Case(70, 320, 32, bits, "int"), True, False).eval()
     for rows in (1, 6, 40):
         x = torch.randn(rows, 320) + 1
+        path = shared_folder / f"package{bits}-{rows}"
         with torch.no_grad():
-            found = exported_for(target, module, (x,), tmp_path / "package")(x)
+            found = exported_for(target, module, (x,), path, TARGETS)(x)
         check(module, x, found)
 
 

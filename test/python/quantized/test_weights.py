@@ -122,7 +122,7 @@ def test_other_groups_are_computed_from_floats(group: int, tmp_path) -> None:
 
 def check_package(case: Case, rows: int, target: str, path: Path) -> None:
     module, x = Quantized(case).eval(), torch.randn(rows, case.k).to(case.dtype)
-    package = exported_for(target, module, (x,), path)
+    package = exported_for(target, module, (x,), path, TARGETS)
     with torch.no_grad():
         found, eager, expected = package(x), module(x), exact(module, x)
     allowed = max(2 * relative_error(eager, expected), 4e-7)
@@ -132,17 +132,20 @@ def check_package(case: Case, rows: int, target: str, path: Path) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_targets(target, bits, dtype, tmp_path) -> None:
+def test_targets(target, bits, dtype, shared_folder) -> None:
     case = Case(131, 288, 32, bits, "int", dtype=dtype)
     for rows in (1, 6, 37):
-        check_package(case, rows, target, tmp_path / "package")
+        name = f"package{bits}-{dtype}-{rows}"
+        check_package(case, rows, target, shared_folder / name)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("depth", [2, 50, 274])
-def test_targets_whose_vectors_the_padding_exceeds(depth, target, tmp_path) -> None:
+def test_targets_whose_vectors_the_padding_exceeds(
+    depth, target, shared_folder
+) -> None:
     """Rows are adjacent in memory: a read beyond a row would read the next one."""
-    check_package(Case(33, depth, 0), 3, target, tmp_path / "package")
+    check_package(Case(33, depth, 0), 3, target, shared_folder / f"package{depth}")
 
 
 @pytest.mark.parametrize("rows", [3, 40])

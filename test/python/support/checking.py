@@ -4,6 +4,7 @@ inputs."""
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,19 @@ def compiled(function: Any, **settings: Any) -> Any:
 
 
 def exported_for(
-    target: str, module: Any, inputs: tuple[Any, ...], path: Path, **options: Any
+    target: str,
+    module: Any,
+    inputs: tuple[Any, ...],
+    path: Path,
+    targets: Sequence[str] = (),
+    **options: Any,
 ) -> Any:
     """The module's package for one target. Skips the test if this CPU lacks the
-    target."""
-    export(module, path, inputs, targets=[target], overwrite=True, **options)
+    target. A package for several `targets` that is at `path` is that of the same module,
+    which a test of another target has exported."""
+    if not targets or not path.exists():
+        chosen = [*targets] or [target]
+        export(module, path, inputs, targets=chosen, overwrite=True, **options)
     try:
         return load(path, target=target)
     except (RuntimeError, ValueError) as error:
