@@ -24,6 +24,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv" / "bin"
 
+# Two workers share two CPUs: threads of OpenMP that spin take them from each other.
+SETTINGS = {"OMP_WAIT_POLICY": "passive"}
+
 # Lines by which pytest, gtest, lit and the sanitizers name what failed.
 FAILURE = re.compile(
     r"(FAILED|ERROR) \S+::|\[  FAILED  \] \w+\.|FAIL: |SUMMARY: |.*Sanitizer: |---- "
@@ -138,7 +141,7 @@ def begin(runner: Runner) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"},
+        env={**os.environ, **SETTINGS, "PATH": f"{BIN}:{os.environ['PATH']}"},
     )
 
 
