@@ -3,10 +3,10 @@
 Each operator becomes a product with a dequantised weight. If the weight is frozen, the
 compiler reads it in its few bits.
 
-The layout of 4 bits is that of PyTorch's kernel for this CPU: blocks of rows, each
-[columns][rows of the block / 2]. The first half of a block's rows is in the low
-nibbles, the second half in the high ones. In a last block with fewer rows, even rows
-are in the low nibbles and odd rows in the high ones."""
+The layout of 4 bits is that of PyTorch's kernel for this CPU: blocks of 16, 32 or 64
+rows, each [columns][rows of the block / 2]. The first half of a block's rows is in the
+low nibbles, the second half in the high ones; on some CPUs, and in a last block with
+fewer rows, even rows are in the low nibbles and odd rows in the high ones."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 aten = torch.ops.aten
 ZERO = 8  # the 4-bit integer whose value is zero
+_PROBED_ROWS = 128  # more than any block has
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
@@ -98,5 +100,13 @@ def _blocks(rows: torch.Tensor) -> Iterator[tuple[torch.Tensor, int, bool]]:
 
 @functools.cache
 def _layout() -> tuple[int, bool]:
-    capability = torch.backends.cpu.get_cpu_capability()
-    return (64 if capability.startswith("AVX512") else 32), capability != "DEFAULT"
+    """The rows of a block, and whether the nibbles of a byte are of its two halves.
+    PyTorch's kernels differ by processor, so the operator is asked: it packs a matrix
+    whose second column, and one whose second row, begins with a one."""
+    pack = aten._convert_weight_to_int4pack_for_cpu.default
+    with _disable_current_modes():
+        column, row = torch.zeros(2, _PROBED_ROWS, 32, dtype=torch.int32, device="cpu")
+        column[0, 1] = row[1, 0] = 1
+        second_column = int(pack(column, 1).flatten().nonzero())
+        second_row = int(pack(row, 1).flatten().nonzero())
+    return 2 * second_column, second_row != 0
