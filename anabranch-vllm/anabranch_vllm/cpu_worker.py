@@ -3,6 +3,7 @@ weights were loaded, programs pack them again."""
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 from collections.abc import Iterable
@@ -29,6 +30,9 @@ class AnabranchWorker(CPUWorker):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        # vLLM collects all garbage several times in a start, and freezes what is left at
+        # its end. What the imports made stays: no collection need walk it.
+        gc.freeze()
         saved_key.join(caching)
         self.metrics = metrics.Writer()
 

@@ -196,7 +196,8 @@ def test_compiled_models_have_a_worker_that_packs_again(
 def worker(stand_ins):
     module, _, name = settings.WORKER.rpartition(".")
     model = torch.nn.Linear(32, 32).eval()
-    return getattr(importlib.import_module(module), name)(model)
+    yield getattr(importlib.import_module(module), name)(model)
+    gc.unfreeze()
 
 
 def is_in_a_file(tensor: torch.Tensor) -> bool:
@@ -277,6 +278,12 @@ def test_weights_stay_where_the_user_says_so(worker, monkeypatch) -> None:
     monkeypatch.setenv("ANABRANCH_VLLM_MOVE_WEIGHTS", "0")
     worker.load_model()
     assert not is_in_a_file(worker.model.weight)
+
+
+def test_collections_of_the_start_do_not_walk_what_imports_made(worker) -> None:
+    before = [[]]
+    assert gc.get_freeze_count() > 10_000
+    assert any(before is found for found in gc.get_objects()), "it is collected"
 
 
 def test_the_collector_rests_while_vllm_compiles(worker) -> None:
