@@ -6,6 +6,7 @@ trace kept whole for it. The result is nodes as the tracer makes them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -65,13 +66,18 @@ class Completion:
         self.module = module
         # What operators that the trace of the graph kept whole are made of.
         self.whole = {**kept_whole.PARTS, **parts}
-        values = [node.meta.get("val") for node in module.graph.nodes]
-        self.mode = detect_fake_mode(values) or FakeTensorMode()
         # Nodes whose value is not the one of the trace any more.
         self.changed: set[torch.fx.Node] = set()
         self.erased: set[torch.fx.Node] = set()
         # Traces of these operators, by operator and forms of arguments.
         self.parts: dict[Any, torch.fx.GraphModule] = {}
+
+    @functools.cached_property
+    def mode(self) -> FakeTensorMode:
+        """The mode of the graph's values. Those of a graph that is complete may have
+        several."""
+        values = [node.meta.get("val") for node in self.module.graph.nodes]
+        return detect_fake_mode(values) or FakeTensorMode()
 
     def is_complete(self, node: torch.fx.Node) -> bool:
         if node.op == "get_attr" and "val" not in node.meta:
