@@ -1,7 +1,7 @@
 """The key of the graphs that vLLM saves.
 
 vLLM's key has a hash of all sources of PyTorch and the settings of PyTorch's compiler:
-a second of the worker's start. Anabranch's graphs depend on PyTorch's version and on how
+half a second of the worker's start. Anabranch's graphs depend on PyTorch's version and on how
 it traces. `saved` seals them with Anabranch's own key."""
 
 from __future__ import annotations

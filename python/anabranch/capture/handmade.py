@@ -27,10 +27,10 @@ from .splicing import Memory, copy_before
 _IMPLICIT = "CompositeImplicitAutograd"
 # The functions that operators are made of.
 Parts = Mapping[Any, Callable[..., Any]]
-_NO_PARTS: Parts = MappingProxyType({})
+NO_PARTS: Parts = MappingProxyType({})
 
 
-def complete(module: torch.fx.GraphModule, parts: Parts = _NO_PARTS) -> None:
+def complete(module: torch.fx.GraphModule, parts: Parts = NO_PARTS) -> None:
     """Gives `meta["val"]` to every node that lacks it. If a node's dtype or shape
     changed, its readers get a new `meta["val"]` too.
 
@@ -62,7 +62,7 @@ def _has_none(node: torch.fx.Node) -> bool:
 class Completion:
     """Puts nodes into a graph as the tracer makes them."""
 
-    def __init__(self, module: torch.fx.GraphModule, parts: Parts = _NO_PARTS) -> None:
+    def __init__(self, module: torch.fx.GraphModule, parts: Parts = NO_PARTS) -> None:
         self.module = module
         # What operators that the trace of the graph kept whole are made of.
         self.whole = {**kept_whole.PARTS, **parts}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import torch.fx
@@ -148,7 +147,7 @@ def compile_graph(
 
 
 def complete_nodes(
-    module: torch.fx.GraphModule, parts: handmade.Parts = MappingProxyType({})
+    module: torch.fx.GraphModule, parts: handmade.Parts = handmade.NO_PARTS
 ) -> None:
     """Makes nodes that a pass has inserted into nodes as `trace` makes them: ATen
     operators with `meta["val"]`. Operators in `parts` become what these functions are
