@@ -23,7 +23,7 @@ decompositions/     decomposes operators in other ways than PyTorch does
 complex_parts/      computes complex tensors as two real ones
 scales/             reads scales of a dtype that no kernel has
 number_arguments    gives Python numbers the dtype of the trace
-storage_offsets     has a trace know where tensors begin in their memory
+traces/             what a trace is told before it begins, and what it is spared
 sharing             compares how the arguments of calls share memory
 partition           cuts a graph around operators that have no description
 eager_graph         runs graphs in PyTorch

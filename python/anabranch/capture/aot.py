@@ -30,7 +30,6 @@ from . import (
     observer,
     region_updates,
     sharing,
-    storage_offsets,
     whole_operators,
 )
 from .decompositions import (
@@ -49,6 +48,7 @@ from .eager_graph import misdescribed_operator, run_eagerly
 from .flex import calls as flex
 from .input_sources import InputSources, graph_sources, input_sources
 from .recurrent import operators as recurrent
+from .traces import known_results, storage_offsets
 
 aten = torch.ops.aten
 
@@ -162,7 +162,8 @@ def aot(
         traced = None
         if not purity.may_write(module, example_inputs):
             stateless = not sources.state
-            traced = _trace_as_it_is(trace, forward, table, stateless)
+            with known_results.told(module):
+                traced = _trace_as_it_is(trace, forward, table, stateless)
         if traced is None:
             return trace(forward, backward)
         # A graph that is compiled again for small sizes keeps its arguments.

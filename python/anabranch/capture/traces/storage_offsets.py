@@ -15,8 +15,8 @@ import torch.fx
 from torch._guards import detect_fake_mode
 from torch._higher_order_ops.auto_functionalize import auto_functionalized_v2
 
-from .. import purity
-from ..describe.symbols import same
+from ... import purity
+from ...describe.symbols import same
 
 _FILLS_DIAGONAL = (
     "fill_diagonal_",
