@@ -27,6 +27,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from .. import dynamo_lock
 from .recurrent.tracing import taken_in
+from .traces import rare_collections
 
 _RECURRENT = "takes_recurrent_layers"
 _RUN_SIZES = "takes_run_sizes"
@@ -75,7 +76,7 @@ def _listen() -> None:
         trace = functools.partial(compile_frame, *args, **kwargs)
         if not (takes_layers or takes_sizes):
             return trace()
-        with _constant_floats(frame):
+        with rare_collections.rare(), _constant_floats(frame):
             if takes_sizes:
                 return _with_run_sizes(trace, whole, layers)
             # Dynamo takes sizes that data decide into a graph that must be whole.
