@@ -15,37 +15,16 @@ import arm_host
 import cuda_stubs
 import numpy as np
 import pytest
+from suites import NOT_THERE, SUITES
 
 from repository import ROOT
 
 PROGRAMS = Path(__file__).parent / "programs"
 EXAMPLE = ROOT / "examples/01_embed.py"
-# Suites of the rooms of the front end whose tests take the emulator seconds each.
-SUITES = (
-    "cache/test_cache_compile.py",
-    "cache/test_same_value.py",
-    "capture/test_capture.py",
-    "capture/test_handmade.py",
-    "capture/test_partial_writes.py",
-    "capture/test_shape_checks.py",
-    "indices/test_sums_by_index.py",
-    "operators/test_experts.py",
-    "operators/test_fallback_layouts.py",
-    "operators/test_ops_edges.py",
-    "operators/test_ops_integers.py",
-    "operators/test_ops_norms.py",
-    "operators/test_ops_order.py",
-    "operators/test_ops_views.py",
-    "quantized/test_weight_only.py",
-    "regions/test_branches.py",
-    "shapes/test_tier_costs.py",
-)
 # pyproject.toml's paths without the sources of the package.
 PYTHON_PATH = (
     "pythonpath=test/python/support test/python/example_models test/python/saved"
 )
-# Eager PyTorch for 64-bit Arm rounds erf of a subnormal number to zero.
-NOT_THERE = ("test_functions_of_special_floats",)
 
 pytestmark = [
     pytest.mark.slow,
