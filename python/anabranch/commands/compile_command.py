@@ -16,7 +16,9 @@ def add_parser(commands: Any) -> None:
         description="Exports a model, which a function gives as for `anabranch bench`. "
         "The package runs without PyTorch, on the processors that --for names.",
     )
-    parser.add_argument("model", help="FILE.py, FILE.py:function or module:function")
+    parser.add_argument(
+        "model", nargs="?", help="FILE.py, FILE.py:function or module:function"
+    )
     parser.add_argument(
         "--for",
         dest="targets",
@@ -35,9 +37,10 @@ def add_parser(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    if is_package(given.model):
-        raise ValueError(f"{given.model} is a folder: a package is compiled already")
-    model = load_model(given.model)
+    name, targets = _model_and_targets(given)
+    if is_package(name):
+        raise ValueError(f"{name} is a folder: a package is compiled already")
+    model = load_model(name)
     import torch
 
     from ..config import Config
@@ -45,20 +48,36 @@ def run(given: argparse.Namespace) -> int:
 
     if not isinstance(model.model, torch.nn.Module):
         raise SubjectError(
-            f"{given.model}: the model must be an nn.Module, got "
-            f"{type(model.model).__name__}"
+            f"{name}: the model must be an nn.Module, got {type(model.model).__name__}"
         )
-    path = given.output or _name_of(given.model)
+    path = given.output or _name_of(name)
     export(
         model.model,
         path,
         model.positional or dict(model.named),
-        targets=given.targets,
+        targets=targets,
         config=Config(tune=given.tune),
         overwrite=given.overwrite,
     )
     print(path)
     return 0
+
+
+def _model_and_targets(given: argparse.Namespace) -> tuple[str, list[str]]:
+    """argparse gives --for all words that follow it, the model too where that comes last. A
+    model has a colon or ends in .py, and no target does."""
+    models = [word for word in given.targets if ":" in word or word.endswith(".py")]
+    targets = [word for word in given.targets if word not in models]
+    if given.model is not None:
+        models.insert(0, given.model)
+    if len(models) != 1:
+        named = f"got {' and '.join(models)}" if models else "none is named"
+        raise ValueError(
+            f"compile takes one model, FILE.py or module:function; {named}"
+        )
+    if not targets:
+        raise ValueError("--for names no target, such as x86-64-v3 or neoverse-v1")
+    return models[0], targets
 
 
 def _name_of(model: str) -> str:

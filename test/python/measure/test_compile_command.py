@@ -48,6 +48,29 @@ def test_writes_a_package_for_other_machines(model: Path) -> None:
     assert main([*command, "-o", "both.anb", "--overwrite"]) == 0
 
 
+@pytest.mark.parametrize("name", ["model.py", "model.py:workload"])
+def test_the_model_may_come_after_the_targets(model: Path, name: str) -> None:
+    for targets in (["neoverse-v1"], ["x86-64-v3", "neoverse-v1"]):
+        for rest in ([name, "-o", "out.anb"], ["-o", "out.anb", name]):
+            assert main(["compile", "--for", *targets, *rest, "--overwrite"]) == 0
+            manifest = Path("out.anb", "manifest.json").read_text()
+            assert all(f"'{target}'" in str(json.loads(manifest)) for target in targets)
+
+
+@pytest.mark.parametrize(
+    "words, why",
+    [
+        ([], "takes one model, FILE.py or module:function; none is named"),
+        (["--for", "neoverse-v1"], "none is named"),
+        (["a.py", "--for", "neoverse-v1", "b.py"], "got a.py and b.py"),
+        (["--for", "a.py"], "--for names no target"),
+    ],
+)
+def test_wants_one_model_and_a_target(words: list[str], why: str, capsys) -> None:
+    assert main(["compile", *words]) == 1
+    assert why in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "arguments, why",
     [
