@@ -16,7 +16,8 @@ namespace {
 /// Borrowed: the GIL is held, and nothing runs that could free it. Null where
 /// the tensor is gone.
 PyObject *referent(const Ref &reference) {
-#if PY_VERSION_HEX >= 0x030D0000
+  // The stable ABI is that of 3.12, also with the headers of a later version.
+#if PY_VERSION_HEX >= 0x030D0000 && !defined(Py_LIMITED_API)
   PyObject *found = nullptr;
   if (PyWeakref_GetRef(reference.get(), &found) > 0)
     Py_DECREF(found);
