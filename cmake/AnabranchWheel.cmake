@@ -126,6 +126,10 @@ function(anabranch_wheel_binding tag include)
     ${nanobind_ROOT}/../include ${nanobind_ROOT}/../ext/robin_map/include)
   target_include_directories(${target} PRIVATE
     ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/python/bindings)
+  if(CMAKE_CROSSCOMPILING)
+    # Debian's Python.h includes a header of its architecture from there.
+    target_compile_options(${target} PRIVATE -idirafter ${include}/..)
+  endif()
   target_compile_definitions(${target} PRIVATE NB_COMPACT_ASSERTIONS)
   target_compile_options(${target} PRIVATE -fno-strict-aliasing
     -ffunction-sections -fdata-sections -fno-stack-protector)

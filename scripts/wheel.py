@@ -2,8 +2,8 @@
 
 One wheel of the compiler for each Python that this machine has, the wheels of the
 runtime for this machine and for 64-bit Arm, and the sdist. `wheel.py --aarch64` makes
-the wheel of the compiler for 64-bit Arm instead, and `wheel.py --editable` makes the sources
-importable in this venv, entry points included.
+the wheels of the compiler for 64-bit Arm instead, and `wheel.py --editable` makes the
+sources importable in this venv, entry points included.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def make_distributions() -> list[Path]:
 def make_compiler_for_arm() -> list[Path]:
     if reason := cross.missing():
         raise SystemExit(f"wheel.py: {reason}")
-    return [cross.compiler_wheel(ROOT / "dist", Path(sys.executable))]
+    return cross.compiler_wheels(ROOT / "dist", Path(sys.executable))
 
 
 # torchair-compat is not put on the path of every process: other packages take its

@@ -11,12 +11,15 @@ from .project import ROOT
 from .pythons import Python
 
 PLATFORM = manylinux("aarch64")
-# Debian's LLVM, and CPython's headers, for 64-bit Arm. The tools are there for CMake's
-# files of LLVM, which look for each one.
+# Debian's LLVM for 64-bit Arm. The tools are there for CMake's files of LLVM, which look
+# for each one.
 NEEDED = [
     *("libmlir-19-dev", "mlir-19-tools", "liblld-19-dev", "llvm-19-dev"),
     *("libzstd-dev", "zlib1g-dev", "libpython3.11-dev"),
 ]
+# The suite of Debian that has the headers of a CPython. Those of 3.13 are for the stable
+# ABI: a binding that asks for that of 3.12 finds no newer function in them.
+SUITES = {"3.11": "bookworm", "3.13": "trixie"}
 
 
 def missing() -> str | None:
@@ -41,11 +44,19 @@ def runtime_wheel(folder: Path) -> Path:
     return build.runtime_wheel(folder)
 
 
-def compiler_wheel(folder: Path, python: Path) -> Path:
-    """The wheel for CPython 3.11. `python` has nanobind."""
+def _headers(version: str, python: Path, root: Path) -> Python:
+    """A CPython for 64-bit Arm; `root` has LLVM and the headers of this Debian."""
+    if SUITES[version] != "bookworm":
+        package = f"libpython{version}-dev"
+        root = debian.kept(SUITES[version], package, architecture="arm64")
+    return Python(version, python, root / f"usr/include/python{version}")
+
+
+def compiler_wheels(folder: Path, python: Path) -> list[Path]:
+    """The wheels for CPython 3.11, and for 3.12 and later. `python` has nanobind."""
     root = debian.kept("bookworm", *NEEDED, architecture="arm64")
-    there = Python("3.11", python, root / "usr/include/python3.11")
-    build = Build(ROOT / "build-aarch64-compiler", [there], PLATFORM)
+    found = [_headers(version, python, root) for version in SUITES]
+    build = Build(ROOT / "build-aarch64-compiler", found, PLATFORM)
     _configure(
         build,
         "-DANABRANCH_TESTS=OFF",
@@ -53,4 +64,4 @@ def compiler_wheel(folder: Path, python: Path) -> Path:
         f"-DANABRANCH_PYTHON_EXECUTABLE={python}",
     )
     build.compile()
-    return build.compiler_wheel(there.tag, folder)
+    return [build.compiler_wheel(binding, folder) for binding in build.bindings]

@@ -1,6 +1,6 @@
-"""A host of 64-bit Arm with the compiler's wheel and PyTorch, in an emulator.
+"""Hosts of 64-bit Arm with the compiler's wheel and PyTorch, in an emulator.
 
-It is made in .cache/ once, from Debian's CPython, wheels of PyPI for 64-bit Arm, and
+Each is made in .cache/ once, from a CPython of Debian, wheels of PyPI for 64-bit Arm, and
 the packages of this venv that have no machine code."""
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import cuda_stubs
@@ -23,8 +24,9 @@ from wheels import debian
 
 EMULATOR = "qemu-aarch64-static"
 CACHE = ROOT / ".cache"
-SITE, STUBS, LAUNCHER = (CACHE / f"arm-{name}" for name in ("site", "stubs", "python"))
-SYSTEM = ("python3.11", "libgcc-s1", "libstdc++6")
+LIBRARIES = ("libgcc-s1", "libstdc++6")
+# Debian's newer suites have their links of /lib in it.
+LINKS = ("base-files",)
 CPUS = 2
 # Packages with machine code that tests and models need there.
 BINARY = ("numpy", "safetensors", "tokenizers", "regex", "pyyaml", "markupsafe")
@@ -67,15 +69,6 @@ def describe_cpus(root: Path) -> None:
         (folder / "midr_el1").write_text(CORE)
 
 
-def _pip(folder: Path, *wheels: object) -> None:
-    words: list[object] = [sys.executable, "-m", "pip", "install", "-q", "--no-deps"]
-    words += ["--disable-pip-version-check", "--only-binary", ":all:"]
-    words += ["--python-version", "3.11", "--upgrade", "--target", folder]
-    for glibc in range(17, 29):
-        words += ["--platform", f"manylinux_2_{glibc}_aarch64"]
-    run(*words, *wheels)
-
-
 def _version(name: str) -> str:
     return importlib.metadata.version(name).split("+")[0]
 
@@ -92,78 +85,117 @@ def _portable() -> Iterator[Path]:
         yield from (Path(str(package.locate_file(top))) for top in tops)
 
 
-def _make_site(folder: Path) -> None:
-    versions = [f"{name}=={_version(name)}" for name in (*BINARY, *MORE_BINARY)]
-    _pip(folder, f"torch=={_version('torch')}", *versions)
-    (folder / "sitecustomize.py").write_text(STARTUP)
+@dataclass(frozen=True)
+class Host:
+    """A CPython, the suite of Debian that has it, which wheel serves it, and what else the
+    system has."""
+
+    version: str  # "3.11"
+    suite: str
+    tag: str
+    system: tuple[str, ...] = LIBRARIES
+
+    def _place(self, name: str) -> Path:
+        return CACHE / f"arm-{name}-{self.version}"
+
+    @property
+    def site(self) -> Path:
+        return self._place("site")
+
+    @property
+    def launcher(self) -> Path:
+        return self._place("python")
+
+    @property
+    def stubs(self) -> Path:
+        return CACHE / "arm-stubs"
+
+    def wheel(self, folder: Path) -> Path:
+        found = sorted(folder.glob(f"anabranch-*-{self.tag}-*_aarch64.whl"))
+        assert found, f"no wheel {self.tag} for 64-bit Arm: scripts/wheel.py --aarch64"
+        return found[-1]
+
+    def make(self, wheel: Path) -> None:
+        """The host, with this wheel of the compiler. Processes that test side by side make
+        it once."""
+        mark = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        CACHE.mkdir(exist_ok=True)
+        with open(self._place("lock"), "a+", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock.seek(0)
+            if lock.read() == mark and self.site.exists():
+                return
+            lock.truncate(0)
+            self._make(wheel)
+            lock.write(mark)
+
+    def _make(self, wheel: Path) -> None:
+        packages = (f"python{self.version}", *self.system)
+        root = debian.kept(self.suite, *packages, architecture="arm64")
+        describe_cpus(root)
+        if not self.site.exists():
+            unfinished = self.site.with_name(f"{self.site.name}.new")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            self._make_site(unfinished)
+            unfinished.rename(self.site)
+        self._link_portable()
+        if not self.stubs.exists():
+            cuda_stubs.write_for(self.site / "torch/lib", self.stubs)
+        self._make_launcher(root)
+        self._pip(self.site, wheel)
+
+    def _pip(self, folder: Path, *wheels: object) -> None:
+        words: list[object] = [sys.executable, "-m", "pip", "install", "-q"]
+        words += ["--no-deps", "--disable-pip-version-check", "--only-binary", ":all:"]
+        words += ["--python-version", self.version, "--upgrade", "--target", folder]
+        for glibc in range(17, 29):
+            words += ["--platform", f"manylinux_2_{glibc}_aarch64"]
+        run(*words, *wheels)
+
+    def _make_site(self, folder: Path) -> None:
+        versions = [f"{name}=={_version(name)}" for name in (*BINARY, *MORE_BINARY)]
+        self._pip(folder, f"torch=={_version('torch')}", *versions)
+        (folder / "sitecustomize.py").write_text(STARTUP)
+
+    def _link_portable(self) -> None:
+        for path in _portable():
+            if path.exists() and not (self.site / path.name).exists():
+                (self.site / path.name).symlink_to(path)
+
+    def _make_launcher(self, root: Path) -> None:
+        words = [EMULATOR, "-L", root, "-E", f"LD_LIBRARY_PATH={self.stubs}"]
+        words += [root / f"usr/bin/python{self.version}"]
+        command = " ".join(str(word) for word in words)
+        self.launcher.write_text(f'#!/bin/sh\nulimit -c 0\nexec {command} "$@"\n')
+        self.launcher.chmod(0o755)
+
+    def python(
+        self, *arguments: object, folder: Path, core: str = "max", **variables: str
+    ) -> str:
+        """What a program prints there. `folder` is the working directory, and `core` is
+        what the emulator calls the processor."""
+        environment = {
+            "EMULATED_PYTHON": str(self.launcher),
+            "QEMU_CPU": core,
+            "PYTHONPATH": str(self.site),
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": str(CPUS),
+            "ANABRANCH_CACHE_HOME": str(folder / "cache"),
+            **variables,
+        }
+        names = [name for name in ("PATH", "HOME") if name in os.environ]
+        done = subprocess.run(
+            [str(word) for word in (self.launcher, "-X", "faulthandler", *arguments)],
+            cwd=folder,
+            env={**{name: os.environ[name] for name in names}, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+        return done.stdout
 
 
-def _link_portable(folder: Path) -> None:
-    for path in _portable():
-        if path.exists() and not (folder / path.name).exists():
-            (folder / path.name).symlink_to(path)
-
-
-def _make_launcher(root: Path) -> None:
-    words = [EMULATOR, "-L", root, "-E", f"LD_LIBRARY_PATH={STUBS}"]
-    words += [root / "usr/bin/python3.11"]
-    command = " ".join(str(word) for word in words)
-    LAUNCHER.write_text(f'#!/bin/sh\nulimit -c 0\nexec {command} "$@"\n')
-    LAUNCHER.chmod(0o755)
-
-
-def make(wheel: Path) -> None:
-    """The host, with this wheel of the compiler. Processes that test side by side make it
-    once."""
-    mark = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    CACHE.mkdir(exist_ok=True)
-    with open(CACHE / "arm-host.lock", "a+", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        lock.seek(0)
-        if lock.read() == mark and SITE.exists():
-            return
-        lock.truncate(0)
-        _make(wheel)
-        lock.write(mark)
-
-
-def _make(wheel: Path) -> None:
-    root = debian.kept("bookworm", *SYSTEM, architecture="arm64")
-    describe_cpus(root)
-    if not SITE.exists():
-        unfinished = SITE.with_suffix(".new")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        _make_site(unfinished)
-        unfinished.rename(SITE)
-    _link_portable(SITE)
-    if not STUBS.exists():
-        cuda_stubs.write_for(SITE / "torch/lib", STUBS)
-    _make_launcher(root)
-    _pip(SITE, wheel)
-
-
-def python(
-    *arguments: object, folder: Path, core: str = "max", **variables: str
-) -> str:
-    """What a program prints there. `folder` is the working directory, and `core` is what
-    the emulator calls the processor."""
-    environment = {
-        "EMULATED_PYTHON": str(LAUNCHER),
-        "QEMU_CPU": core,
-        "PYTHONPATH": str(SITE),
-        "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": str(CPUS),
-        "ANABRANCH_CACHE_HOME": str(folder / "cache"),
-        **variables,
-    }
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    done = subprocess.run(
-        [str(word) for word in (LAUNCHER, "-X", "faulthandler", *arguments)],
-        cwd=folder,
-        env={**kept, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    return done.stdout
+USUAL = Host("3.11", "bookworm", "cp311")
+# The wheel for the stable ABI serves it.
+NEWER = Host("3.13", "trixie", "cp312-abi3", LIBRARIES + LINKS)

@@ -1,4 +1,4 @@
-"""The compiler's wheel for 64-bit Arm compiles and runs models in an emulator, beside
+"""The compiler's wheels for 64-bit Arm compile and run models in an emulator, beside
 PyTorch for 64-bit Arm. `make test-aarch64` runs it."""
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pytest
 from suites import NOT_THERE, SUITES
 
 from repository import ROOT
+from wheel_contents import check_age, check_names, check_pages, check_tag, programs
 
 PROGRAMS = Path(__file__).parent / "programs"
 EXAMPLE = ROOT / "examples/01_embed.py"
@@ -38,11 +39,17 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def host() -> None:
-    wheels = sorted((ROOT / "dist").glob("anabranch-*_aarch64.whl"))
-    assert wheels, "no wheel of the compiler for 64-bit Arm: scripts/wheel.py --aarch64"
-    arm_host.make(wheels[-1])
+HOSTS = {host.version: host for host in (arm_host.USUAL, arm_host.NEWER)}
+
+
+def made(host: arm_host.Host) -> arm_host.Host:
+    host.make(host.wheel(ROOT / "dist"))
+    return host
+
+
+@pytest.fixture(scope="module")
+def host() -> arm_host.Host:
+    return made(arm_host.USUAL)
 
 
 def here(*words: object, folder: Path) -> str:
@@ -54,13 +61,30 @@ def here(*words: object, folder: Path) -> str:
     return done.stdout
 
 
-def test_readme(tmp_path: Path) -> None:
-    said = arm_host.python(PROGRAMS / "readme.py", ROOT / "README.md", folder=tmp_path)
+@pytest.mark.parametrize("version", HOSTS)
+def test_files_of_the_wheel(version: str, tmp_path: Path) -> None:
+    """They run on each Linux of 64-bit Arm with glibc 2.28, whatever its pages, beside other
+    libraries."""
+    wheel = HOSTS[version].wheel(ROOT / "dist")
+    check_tag(wheel)
+    found = list(programs(wheel, tmp_path))
+    assert len(found) == 5  # the binding, two libraries and two tools
+    for program in found:
+        check_age(program)
+        check_pages(program)
+        if program.suffix == ".so":
+            check_names(program)
+
+
+@pytest.mark.parametrize("version", HOSTS)
+def test_readme(version: str, tmp_path: Path) -> None:
+    host, program = made(HOSTS[version]), PROGRAMS / "readme.py"
+    said = host.python(program, ROOT / "README.md", folder=tmp_path)
     assert said.splitlines()[-1].startswith("ran ")
 
 
-def test_fallbacks(tmp_path: Path) -> None:
-    said = arm_host.python(PROGRAMS / "fallbacks.py", folder=tmp_path)
+def test_fallbacks(host: arm_host.Host, tmp_path: Path) -> None:
+    said = host.python(PROGRAMS / "fallbacks.py", folder=tmp_path)
     assert all(not line.endswith(" 0") for line in said.splitlines()), said
 
 
@@ -71,24 +95,26 @@ def test_fallbacks(tmp_path: Path) -> None:
         "max": {"dotprod", "fullfp16", "bf16", "i8mm", "sve"},
     }.items(),
 )
-def test_native_code(core: str, wanted: set[str], tmp_path: Path) -> None:
+def test_native_code(
+    core: str, wanted: set[str], host: arm_host.Host, tmp_path: Path
+) -> None:
     """Code for the machine itself has the instructions that Linux lets it use."""
     program = PROGRAMS / "native.py"
-    said = arm_host.python(program, folder=tmp_path, core=core)
+    said = host.python(program, folder=tmp_path, core=core)
     features = set(said.splitlines()[-1].split())
     assert wanted <= features
     assert ("bf16" in features) == ("bf16" in wanted)
 
 
-def test_a_fork_after_a_call(tmp_path: Path) -> None:
-    assert "forked" in arm_host.python(PROGRAMS / "forks.py", folder=tmp_path)
+def test_a_fork_after_a_call(host: arm_host.Host, tmp_path: Path) -> None:
+    assert "forked" in host.python(PROGRAMS / "forks.py", folder=tmp_path)
 
 
-def test_sentences(tmp_path: Path) -> None:
+def test_sentences(host: arm_host.Host, tmp_path: Path) -> None:
     """MiniLM's vectors are those of this machine."""
     program = PROGRAMS / "sentences.py"
     there, wanted = tmp_path / "there.npy", tmp_path / "here.npy"
-    arm_host.python(program, EXAMPLE, there, folder=tmp_path)
+    host.python(program, EXAMPLE, there, folder=tmp_path)
     here(program, EXAMPLE, wanted, folder=tmp_path)
     np.testing.assert_allclose(np.load(there), np.load(wanted), atol=1e-5)
 
@@ -101,28 +127,28 @@ needs_smollm2 = pytest.mark.skipif(
 
 
 @needs_smollm2
-def test_tokens(tmp_path: Path) -> None:
+def test_tokens(host: arm_host.Host, tmp_path: Path) -> None:
     """SmolLM2's first eight tokens are those of eager PyTorch on this machine."""
     program = PROGRAMS / "tokens.py"
     wanted = here(program, 8, "eager", folder=tmp_path)
-    got = arm_host.python(program, 8, "compiled", folder=tmp_path)
+    got = host.python(program, 8, "compiled", folder=tmp_path)
     assert got.splitlines()[-1] == wanted.splitlines()[-1]
 
 
 @needs_smollm2
-def test_tokens_of_a_package(tmp_path: Path) -> None:
+def test_tokens_of_a_package(host: arm_host.Host, tmp_path: Path) -> None:
     """A package of SmolLM2 that this machine exports says 32 tokens there as here."""
     package, same = tmp_path / "arm.anb", tmp_path / "here.anb"
     prompt = here(PROGRAMS / "export_llm.py", package, "neoverse-v1", folder=tmp_path)
     here(PROGRAMS / "export_llm.py", same, "native", folder=tmp_path)
     words = (32, *prompt.split())
     wanted = here(PROGRAMS / "greedy.py", same, *words, folder=tmp_path)
-    got = arm_host.python(PROGRAMS / "greedy.py", package, *words, folder=tmp_path)
+    got = host.python(PROGRAMS / "greedy.py", package, *words, folder=tmp_path)
     assert got.splitlines()[-1] == wanted.splitlines()[-1]
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_suite(suite: str, tmp_path: Path) -> None:
+def test_suite(suite: str, host: arm_host.Host, tmp_path: Path) -> None:
     words = (
         "-m",
         "pytest",
@@ -135,7 +161,7 @@ def test_suite(suite: str, tmp_path: Path) -> None:
     options = ("--rootdir", ROOT, "-c", ROOT / "pyproject.toml", "-o", PYTHON_PATH)
     chosen = ("-k", f"not ({' or '.join(NOT_THERE)})")
     path = ROOT / "test/python" / suite
-    said = arm_host.python(*words, *options, *chosen, path, folder=tmp_path)
+    said = host.python(*words, *options, *chosen, path, folder=tmp_path)
     counts = said.splitlines()[-1]
     print(suite, counts)
     assert re.search(r"\d+ passed", counts), "every test was skipped"
