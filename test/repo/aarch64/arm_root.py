@@ -47,7 +47,7 @@ def _call(root: Path, name: str, program: str, options: str = "") -> None:
     was written again for another one."""
     path = root / name
     text = CALLED.format(program=program, options=options)
-    if path.exists() and path.read_text() == text:
+    if path.exists() and path.read_bytes() == text.encode():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
