@@ -144,3 +144,19 @@ def test_no_loop_runs_over_a_view_of_a_temporary() -> None:
             if view.search(line)
         ]
     )
+
+
+def test_the_stable_abi_is_that_of_3_12() -> None:
+    """Headers of a later CPython hide its newer functions from a binding for this ABI, so a
+    question for the version asks for the ABI too."""
+    newer = re.compile(
+        r"#\s*(?:el)?if.*PY_VERSION_HEX\s*>=?\s*0x030[D-F]", re.IGNORECASE
+    )
+    report(
+        [
+            f"{path.relative_to(ROOT)}:{number}: {line}"
+            for path in tracked("python/bindings/*")
+            for number, line in enumerate(text(path).splitlines(), 1)
+            if newer.search(line) and "!defined(Py_LIMITED_API)" not in line
+        ]
+    )
