@@ -91,10 +91,11 @@ def anabranch(
         gears.check(found, settings.gears_pad)
         gears.combine(found, settings.gears_merge)
         gears.guard(module, example_inputs, found, settings.gears_pad)
+    numbers = number_arguments.traced_dtypes(module, example_inputs)
     with small_sizes.noting() as symbols:
         call = _traced(module, example_inputs, settings, decompositions, found)
     quiet_code.begin()
-    call = number_arguments.as_traced(call, module, example_inputs)
+    call = number_arguments.as_traced(call, module, numbers)
     if symbols:
         again = functools.partial(
             anabranch, config=settings, decompositions=decompositions

@@ -73,6 +73,32 @@ def test_a_number_of_a_model_that_keeps_changing_is_an_argument(
     assert len(traces) == 6
 
 
+@pytest.mark.parametrize("options", [{}, {"freeze": True}, {"watch": False}])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_number_is_an_argument_beside_weights_of_each_kind(
+    options: dict[str, bool], dynamic: bool | None
+) -> None:
+    """Frozen weights leave the arguments of a call, so that a number is another one of
+    them than in the trace."""
+
+    class Adapted(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.scale = torch.nn.Linear(4, 2), 1.0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x) * self.scale
+
+    model = Adapted().eval()
+    compiled = torch.compile(
+        model, backend="anabranch", options=options, dynamic=dynamic
+    )
+    with torch.no_grad():
+        for step in range(7):
+            model.scale = 0.5 + step
+            torch.testing.assert_close(compiled(X), model(X))
+
+
 @pytest.mark.parametrize("wrap", [lambda s: s, lambda s: [s], lambda s: {"s": (s,)}])
 def test_a_float_that_a_caller_passes_needs_one_program(
     wrap: Callable[[float], object], traces: list[None]
