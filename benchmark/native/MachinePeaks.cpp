@@ -22,7 +22,7 @@ using namespace anabranch;
 static double amxGflops(machine::Multiply multiply, bool loaded, int threads) {
   if (!machine::cpuHas(multiply))
     return 0;
-  bool int8 = multiply == machine::Multiply::AmxInt8;
+  bool int8 = multiply == machine::Multiply::TileInt8;
   return machine::measureAmxGflops(int8, loaded, threads);
 }
 
@@ -50,9 +50,9 @@ int main(int count, char **arguments) {
   for (bool loaded : {false, true}) {
     std::string end = loaded ? "_loaded" : "";
     found["tile_bf16" + end] =
-        amxGflops(machine::Multiply::AmxBF16, loaded, threads);
+        amxGflops(machine::Multiply::TileBF16, loaded, threads);
     found["tile_int8" + end] =
-        amxGflops(machine::Multiply::AmxInt8, loaded, threads);
+        amxGflops(machine::Multiply::TileInt8, loaded, threads);
   }
   for (int i = 2; i < count; ++i)
     reads[arguments[i]] = machine::measureReadGBs(
