@@ -187,6 +187,35 @@ std::vector<GemmCase> randomAmxCases() {
   return found;
 }
 
+/// Products of bf16 in tiles of several panels and blocks of the depth. A part
+/// of each panel's epilogue runs during the next panel.
+std::vector<GemmCase> panelCases() {
+  static std::deque<std::string> texts;
+  std::mt19937 random(13);
+  auto below = [&](int64_t end) { return int64_t(random() % end); };
+  std::vector<GemmCase> found;
+  for (int64_t rows : {1, 16, 31, 33, 64, 65, 95, 97, 150})
+    for (int64_t panels : {2, 3, 4}) {
+      BlockingParameters given;
+      given.plan = "tile_blocks";
+      given.depth = 32 * (1 + below(3));
+      given.panelsPerTile = panels;
+      given.rowsPerTile = below(2) ? 32 * (1 + below(3)) : 160;
+      const char *name = texts
+                             .emplace_back("rows" + std::to_string(rows) +
+                                           "_panels" + std::to_string(panels))
+                             .c_str();
+      const char *text = texts.emplace_back(given.text()).c_str();
+      GemmCase c{name,           1,    rows, 1 + below(200),
+                 1 + below(300), "mk", "nk", "bf16"};
+      c.width = 32;
+      c.kPack = 2;
+      c.blocking = text;
+      found.push_back(c);
+    }
+  return found;
+}
+
 /// Products of random sizes with random blockings, which need not fit.
 std::vector<GemmCase> givenCases() {
   static std::deque<std::string> texts;
@@ -344,6 +373,10 @@ INSTANTIATE_TEST_SUITE_P(Amx, GemmTest,
 INSTANTIATE_TEST_SUITE_P(RandomAmx, GemmTest,
                          testing::Combine(testing::Values("amx"),
                                           testing::ValuesIn(randomAmxCases())),
+                         caseName<GemmCase>);
+INSTANTIATE_TEST_SUITE_P(Panels, GemmTest,
+                         testing::Combine(testing::Values("amx"),
+                                          testing::ValuesIn(panelCases())),
                          caseName<GemmCase>);
 INSTANTIATE_TEST_SUITE_P(Given, GemmTest,
                          testing::Combine(testing::Values("avx2", "avx512",

@@ -8,6 +8,7 @@
 #include "kernels/tileblocks/TileBlocking.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -138,7 +139,22 @@ bool TileBlocksEmitter::interleaves() const {
          !gemm.layout.steps.multipliesIntegers() && depth && *depth > 0;
 }
 
-TileBlocksEmitter::Pending TileBlocksEmitter::pendingOf(ValueRange carried) {
+/// Whether a part of an epilogue waits for the next panel. If a panel has
+/// several blocks of the depth, only the last one completes sums, and vector
+/// units would be idle during the others. Sums stay where they are until the
+/// next panel's first block of the depth stores its own.
+bool TileBlocksEmitter::defers() const {
+  return interleaves() && !gemm.isOneBlock() &&
+         !gemm.layout.steps.depthOutside &&
+         gemm.layout.tiling.panelsPerTile > 1;
+}
+
+/// How many of a block's rows do not wait for the next panel.
+Value TileBlocksEmitter::promptRows(const Rows &rows) {
+  return lanes.ceilDivIndex(rows.count, lanes.index(2));
+}
+
+TileBlocksEmitter::Rows TileBlocksEmitter::pendingOf(ValueRange carried) {
   auto index = [&](Value value) {
     return lanes.make<arith::IndexCastOp>(lanes.builder.getIndexType(), value);
   };
@@ -202,7 +218,7 @@ void TileBlocksEmitter::emit(const Scratch &scratch) {
   block->release();
   if (!interleaves())
     return;
-  Pending rest = pendingOf(carried);
+  Rows rest = pendingOf(carried);
   evaluate(rest, lanes.index(0), rest.count);
 }
 
@@ -242,7 +258,7 @@ TileBlocksEmitter::Carried
 TileBlocksEmitter::multiplyPanel(Value panel, Value first, Value count,
                                  ValueRange carried) {
   const ProductLayout &layout = gemm.layout;
-  Depths depths{first, count, lanes.index(0), Value(), Value(), {}};
+  Depths depths{panel, first, count, lanes.index(0), Value(), Value(), {}};
   if (PartPanels::areFilledAhead(gemm))
     fillAhead(depths, panel);
   else
@@ -267,14 +283,11 @@ TileBlocksEmitter::multiplyPanel(Value panel, Value first, Value count,
                     });
 }
 
-TileBlocksEmitter::Carried
-TileBlocksEmitter::multiplyBlock(const Depths &depths, Value number,
-                                 ValueRange carried) {
-  Value columns = lanes.index(gemm.layout.tiling.columns());
-  // The first row of the block, and how many rows the block before has as well.
-  Value wanted = lanes.mulIndex(number, blockRows);
-  Value start = lanes.minIndex(wanted, lanes.subIndex(rowCount, blockRows));
-  Value done = lanes.subIndex(wanted, start);
+/// The rows of a block, with those that the block before has as well.
+TileBlocksEmitter::Rows TileBlocksEmitter::rowsOf(const Depths &depths,
+                                                  Value number) {
+  Value start =
+      lanes.subIndex(lanes.mulIndex(number, blockRows), repeatedRows(number));
   Value sums = lanes.index(0);
   if (!gemm.isOneBlock()) {
     int64_t perPanel = gemm.layout.blockedRows() / TileBlock::rows;
@@ -283,14 +296,69 @@ TileBlocksEmitter::multiplyBlock(const Depths &depths, Value number,
     sums =
         lanes.mulIndex(slot, lanes.index(gemm.layout.tiling.blockElements()));
   }
-  Value row = lanes.addIndex(gemm.tile.firstRow, start);
-  Value at = gemm.memory.pointerTo(memory.sums, sums);
+  return {blockRows, lanes.addIndex(gemm.tile.firstRow, start),
+          gemm.tile.firstColumn, sums};
+}
+
+/// How many rows of a block the block before has as well.
+Value TileBlocksEmitter::repeatedRows(Value number) {
+  Value wanted = lanes.mulIndex(number, blockRows);
+  return lanes.subIndex(
+      wanted, lanes.minIndex(wanted, lanes.subIndex(rowCount, blockRows)));
+}
+
+TileBlocksEmitter::Rows TileBlocksEmitter::withoutFirst(const Rows &rows,
+                                                        Value count) {
+  Value columns = lanes.index(gemm.layout.tiling.columns());
+  return {lanes.subIndex(rows.count, count), lanes.addIndex(rows.row, count),
+          rows.column,
+          lanes.addIndex(rows.sums, lanes.mulIndex(count, columns))};
+}
+
+/// The rows of this block that the panel before left. No block followed its
+/// last one, so all rows of that are left.
+TileBlocksEmitter::Rows TileBlocksEmitter::deferredRows(const Depths &depths,
+                                                        Value number) {
+  Rows rows = withoutFirst(rowsOf(depths, number), repeatedRows(number));
+  auto choose = [&](Value a, Value b, Value same, Value other) {
+    Value isSame = compare(lanes, arith::CmpIPredicate::eq, a, b);
+    return lanes.make<arith::SelectOp>(isSame, same, other);
+  };
+  Value last = lanes.subIndex(blockCount, lanes.index(1));
+  Value done = choose(number, last, lanes.index(0), promptRows(rows));
+  done = choose(depths.panel, gemm.tile.firstPanel, rows.count, done);
+  Rows left = withoutFirst(rows, done);
+  left.column =
+      lanes.subIndex(left.column, lanes.index(gemm.layout.tiling.columns()));
+  return left;
+}
+
+/// The rows to evaluate during the steps of a block.
+TileBlocksEmitter::Rows TileBlocksEmitter::rowsDuring(const Depths &depths,
+                                                      Value number,
+                                                      ValueRange carried) {
+  Rows rows = pendingOf(carried);
+  if (!defers())
+    return rows;
+  Rows left = deferredRows(depths, number);
+  Value isFirst =
+      compare(lanes, arith::CmpIPredicate::eq, depths.first, lanes.index(0));
+  for (auto part : {&Rows::count, &Rows::row, &Rows::column, &Rows::sums})
+    rows.*part = lanes.make<arith::SelectOp>(isFirst, left.*part, rows.*part);
+  return rows;
+}
+
+TileBlocksEmitter::Carried
+TileBlocksEmitter::multiplyBlock(const Depths &depths, Value number,
+                                 ValueRange carried) {
+  Rows all = rowsOf(depths, number);
+  Value at = gemm.memory.pointerTo(memory.sums, all.sums);
   if (groups) {
-    multiplyGroups(depths, row, at);
+    multiplyGroups(depths, all.row, at);
   } else {
     block->start(at, compare(lanes, arith::CmpIPredicate::ne, depths.first,
                              lanes.index(0)));
-    multiplySteps(depths, row, number, carried);
+    multiplySteps(depths, all.row, number, carried);
     block->store(at);
   }
   Value end =
@@ -299,14 +367,19 @@ TileBlocksEmitter::multiplyBlock(const Depths &depths, Value number,
       gemm.isOneBlock()
           ? lanes.constant(lanes.builder.getBoolAttr(true))
           : compare(lanes, arith::CmpIPredicate::uge, end, gemm.depthCount);
-  Pending rows{lanes.subIndex(blockRows, done), lanes.addIndex(row, done),
-               gemm.tile.firstColumn,
-               lanes.addIndex(sums, lanes.mulIndex(done, columns))};
+  Rows rows = withoutFirst(all, repeatedRows(number));
   if (!interleaves()) {
     lanes.ifThen(isLast, [&] { evaluate(rows, lanes.index(0), rows.count); });
     return {};
   }
-  Value count = lanes.make<arith::SelectOp>(isLast, rows.count, lanes.index(0));
+  Value count = rows.count;
+  if (defers()) {
+    Value next = lanes.addIndex(depths.panel, lanes.index(1));
+    Value hasNext =
+        compare(lanes, arith::CmpIPredicate::ult, next, gemm.tile.endPanel);
+    count = lanes.make<arith::SelectOp>(hasNext, promptRows(rows), count);
+  }
+  count = lanes.make<arith::SelectOp>(isLast, count, lanes.index(0));
   return {lanes.toI64(count), lanes.toI64(rows.row), lanes.toI64(rows.column),
           lanes.toI64(rows.sums)};
 }
@@ -366,10 +439,10 @@ void TileBlocksEmitter::multiplySteps(const Depths &depths, Value row,
   Value stepOfRight = lanes.index(gemm.layout.steps.words *
                                   gemm.layout.right.panelWidth * wordBytes);
   Value rowInTile = lanes.subIndex(row, gemm.tile.firstRow);
-  Pending waiting;
+  Rows waiting;
   Value perStep;
   if (!carried.empty()) {
-    waiting = pendingOf(carried);
+    waiting = rowsDuring(depths, number, carried);
     perStep = lanes.ceilDivIndex(waiting.count, steps);
   }
   lanes.loop(lanes.index(0), steps, 1, [&](Value step) {
@@ -403,6 +476,7 @@ void TileBlocksEmitter::multiplySteps(const Depths &depths, Value row,
     if (depths.next)
       PartPanels::fillShare(gemm, *depths.next, step, number, blockCount);
     fetchAhead(depths, step, number);
+    fetchSums(depths, step, number);
     if (carried.empty())
       return;
     Value first = lanes.minIndex(lanes.mulIndex(step, perStep), waiting.count);
@@ -493,8 +567,31 @@ void TileBlocksEmitter::fetchAhead(const Depths &depths, Value step,
   }
 }
 
+/// Fetches a step's share of the next block's sums into the first-level cache.
+/// They are [panel][block], so they follow this block's; those after the last
+/// block are other scratch memory.
+void TileBlocksEmitter::fetchSums(const Depths &depths, Value step,
+                                  Value number) {
+  const ProductLayout &layout = gemm.layout;
+  if (gemm.isOneBlock() || groups)
+    return;
+  int64_t bytes = layout.tiling.blockElements() * wordBytes;
+  int64_t lines = bytes / TileBlock::stepBytes;
+  int64_t share = int64_t(llvm::divideCeil(
+      lines, std::max<int64_t>(layout.tiling.depth / layout.stepDepths(), 1)));
+  Value sums = gemm.memory.pointerTo(memory.sums, rowsOf(depths, number).sums);
+  Value first =
+      addBytes(lanes, sums,
+               lanes.mulIndex(step, lanes.index(share * TileBlock::stepBytes)));
+  for (int64_t i = 0; i < share; ++i)
+    lanes.builder.create<LLVM::Prefetch>(
+        lanes.loc,
+        addBytes(lanes, first, lanes.index(bytes + i * TileBlock::stepBytes)),
+        /*rw=*/0, /*hint=*/3, /*cache=*/1);
+}
+
 /// Evaluates and stores some of the rows whose sums are complete.
-void TileBlocksEmitter::evaluate(const Pending &rows, Value first, Value end) {
+void TileBlocksEmitter::evaluate(const Rows &rows, Value first, Value end) {
   Value column = gemm.tile.firstColumn;
   gemm.tile.firstColumn = rows.column;
   Value offset =

@@ -7,7 +7,7 @@
 //     for each block of depth   | larger than a cache (TileBlocking)
 //       for each block of rows
 //         for each step of the depth
-//           multiply, and evaluate some rows of the block before
+//           multiply, and evaluate some rows of a block before
 //
 // Tile products and the epilogue overlap in this way, since tile units and
 // vector units are different. All blocks of a tile have the same number of
@@ -70,20 +70,28 @@ private:
 
   /// A panel for one block of the depth.
   struct Depths {
-    mlir::Value first, count;
+    mlir::Value panel, first, count;
     mlir::Value slot;  ///< index of the panel in the sums
     mlir::Value right; ///< its words
     mlir::Value ahead; ///< words to fetch meanwhile; may be null
     /// The panel to fill meanwhile, if panels are filled ahead.
     std::optional<PartPanels::Ahead> next;
   };
-  /// Rows whose sums are complete, but not evaluated.
-  struct Pending {
+  /// Rows of a block. Those of `Carried` are complete, but not evaluated.
+  struct Rows {
     mlir::Value count, row, column, sums;
   };
-  /// The values of Pending as i64, or none if no rows ever wait.
+  /// The values of Rows as i64, or none if no rows ever wait.
   using Carried = mlir::SmallVector<mlir::Value>;
-  Pending pendingOf(mlir::ValueRange carried);
+  Rows pendingOf(mlir::ValueRange carried);
+  Rows rowsOf(const Depths &depths, mlir::Value number);
+  mlir::Value repeatedRows(mlir::Value number);
+  Rows withoutFirst(const Rows &rows, mlir::Value count);
+  bool defers() const;
+  mlir::Value promptRows(const Rows &rows);
+  Rows deferredRows(const Depths &depths, mlir::Value number);
+  Rows rowsDuring(const Depths &depths, mlir::Value number,
+                  mlir::ValueRange carried);
 
   TileBlockShape shape() const;
   bool interleaves() const;
@@ -114,7 +122,8 @@ private:
   void fillFirst();
   void fillAhead(Depths &depths, mlir::Value panel);
   void fetchAhead(const Depths &depths, mlir::Value step, mlir::Value number);
-  void evaluate(const Pending &rows, mlir::Value first, mlir::Value end);
+  void fetchSums(const Depths &depths, mlir::Value step, mlir::Value number);
+  void evaluate(const Rows &rows, mlir::Value first, mlir::Value end);
 };
 
 } // namespace kernels
