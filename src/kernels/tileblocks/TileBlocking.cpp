@@ -175,8 +175,9 @@ bool Chooser::readsLeft() const {
          left.unitLoop == contraction.depth;
 }
 
-/// Half of the first-level cache holds a panel of a block of the depth, or the
-/// two that take turns. The left operand streams through the rest.
+/// Two thirds of the first-level cache hold a panel of a block of the depth; of
+/// parts, half of it holds the two that take turns. The left operand streams
+/// through the rest.
 int64_t Chooser::mostDepth() const {
   int64_t step = stepDepths();
   if (multipliesIntegers()) {
@@ -186,7 +187,9 @@ int64_t Chooser::mostDepth() const {
         bytes / (mostIntegerRows * steps.parts * wordBytes / word.kPack),
         4 * step);
   }
-  int64_t bytes = target.model.l1Bytes / (copiesPanels() ? 4 : 2);
+  int64_t bytes = copiesPanels() ? target.model.l1Bytes / 4
+                  : hasParts()   ? target.model.l1Bytes / 2
+                                 : target.model.l1Bytes * 2 / 3;
   int64_t most = bytes / (2 * lanes * elementBytes()) / step * step;
   return std::max(most, (hasParts() ? 2 : 4) * step);
 }
@@ -237,7 +240,7 @@ int64_t Chooser::chooseMostRows() {
   int64_t group = inPanels ? panelsOfGroup : copiesOfGroup;
   int64_t rowBytes = tiling.depth * elementBytes() +
                      (steps.depthOutside ? group * 2 * lanes * wordBytes : 0);
-  return cache * 3 / 4 / rowBytes;
+  return cache / 2 / rowBytes;
 }
 
 /// Whether the caches hold all panels beside a tile's rows, of which there are
