@@ -3,6 +3,7 @@
 perplexity.py                 SmolLM2, or the model that --model names
 perplexity.py --text FILE     another text
 perplexity.py int8 int4-text  these ways alone, beside f32
+perplexity.py --divergence    how far the next words are from those of f32, too
 
 The text is the first four chapters of Lewis Carroll's "Alice's Adventures in Wonderland"
 (1865, public domain) in the Millennium Fulcrum edition, line by line as in alice29.txt of
@@ -230,16 +231,28 @@ def in_floats(model: torch.nn.Module) -> torch.nn.Module:
 
 
 @torch.no_grad()
-def perplexity(model: Any, tokens: torch.Tensor) -> float:
-    """exp of the mean negative log likelihood of the tokens, windows one by one."""
-    total, count = 0.0, 0
+def perplexity(
+    model: Any, tokens: torch.Tensor, exact: Any = None
+) -> tuple[float, float]:
+    """exp of the mean negative log likelihood of the tokens, windows one by one, and the
+    mean divergence of the next words from those of the model `exact`, in nats."""
+    loss, divergence, count = 0.0, 0.0, 0
     for window in tokens.split(WINDOW):
         if len(window) < 2:
             continue
-        logits = model(window.unsqueeze(0)).logits[0, :-1].float()
-        loss = torch.nn.functional.cross_entropy(logits, window[1:], reduction="sum")
-        total, count = total + loss.item(), count + len(window) - 1
-    return math.exp(total / count)
+        said = _words(model, window)
+        loss -= said.gather(1, window[1:].unsqueeze(1)).sum().item()
+        count += len(said)
+        if exact is not None:
+            divergence += torch.nn.functional.kl_div(
+                said, _words(exact, window), reduction="sum", log_target=True
+            ).item()
+    return math.exp(loss / count), divergence / count
+
+
+def _words(model: Any, window: torch.Tensor) -> torch.Tensor:
+    """The log probabilities of the words after each token but the last one."""
+    return model(window.unsqueeze(0)).logits[0, :-1].float().log_softmax(-1)
 
 
 def main() -> None:
@@ -248,6 +261,12 @@ def main() -> None:
     parser.add_argument("--model", default="SmolLM2")
     parser.add_argument("--text", type=Path, default=TEXT)
     parser.add_argument("--tokens", type=int, metavar="N", help="the first N alone")
+    parser.add_argument(
+        "--divergence",
+        action="store_true",
+        help="how far the next words are from those of f32, too: noise of a short text"
+        " moves it less than the perplexity",
+    )
     given = parser.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     known = ways(given.model)
@@ -256,15 +275,20 @@ def main() -> None:
         parser.error(f"ways are {', '.join(known)}")
     tokens = tokens_of(given.text, given.model)[: given.tokens]
     print(f"{given.model}, {given.text.name}: {len(tokens)} tokens")
-    exact = perplexity(known["f32"](), tokens)
+    floats: Any = known["f32"]()
+    exact, _ = perplexity(floats, tokens)
+    if not given.divergence:
+        floats = None
     print(f"{'f32':19} {exact:8.4f}")
     for name in asked:
         if name == "f32":
             continue
-        found = perplexity(in_floats(known[name]()), tokens)
+        found, nats = perplexity(in_floats(known[name]()), tokens, floats)
         more = found / exact - 1
         goal = GOALS.get(name, GOALS.get(name.split("-")[0]))
         text = "" if goal is None else f"  (goal {goal:.1%})"
+        if given.divergence:
+            text += f"  divergence {nats:.5f}"
         print(f"{name:19} {found:8.4f}  more {more:+.2%}{text}", flush=True)
 
 
