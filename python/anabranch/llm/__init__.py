@@ -16,6 +16,7 @@ rounded_models    quantised layers in the compile cache
 rounding/         how weights become integers
 decoding/         the loop of plain calls of generate(), and masks of its steps
 sampling/         draws tokens in a compiled graph
+speculation/      guesses of tokens, which one step checks
 batching/         requests of different lengths over one pool
 exporting         llm.export: one package with prefill, decode and state
 exported_answer   the loop of a package that generates answers by one call
@@ -37,12 +38,14 @@ if _TYPE_CHECKING:
     from .checkpoint import load
     from .exporting import export
     from .language_model import LanguageModel, compile
+    from .speculation.eagle_checkpoint import eagle3
 
-__all__ = ["LanguageModel", "compile", "export", "load"]
+__all__ = ["LanguageModel", "compile", "eagle3", "export", "load"]
 
 _HOMES = {
     "LanguageModel": "language_model",
     "compile": "language_model",
+    "eagle3": "speculation.eagle_checkpoint",
     "export": "exporting",
     "load": "checkpoint",
 }

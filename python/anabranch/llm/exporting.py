@@ -15,11 +15,10 @@ from transformers.cache_utils import Cache
 from .. import Config, set_gears
 from .. import export as export_module
 from ..extension import configure
-from . import kept_states
 from .batching.masks import Masks
 from .exported_answer import Answer
 from .kept_states import Kept, stored_dtype
-from .key_values import KeyValues, LayerShape, PlacedLayer
+from .key_values import KeyValues, LayerShape, StateLayer
 from .language_model import checked_calibration, checked_length, checked_model
 from .rounded_models import quantized_once
 
@@ -144,7 +143,7 @@ class _Step(nn.Module):
     ) -> torch.Tensor:
         positions = start + torch.arange(tokens.shape[1])
         layers = [
-            _StateLayer(
+            StateLayer(
                 self._kept("keys", number), self._kept("values", number), positions
             )
             for number in range(self._layers)
@@ -160,21 +159,3 @@ class _Step(nn.Module):
         ).logits
         # A view: taking the only column out would be a kernel's work.
         return (found if self._keeps else found[:, last]).flatten(0, 1).float()
-
-
-class _StateLayer(PlacedLayer):
-    """One layer of the state: [1, heads, capacity, size]. A call writes at `positions`."""
-
-    def __init__(self, keys: Kept, values: Kept, positions: torch.Tensor) -> None:
-        super().__init__(keys[0].shape[2])
-        self.kept, self.positions = (keys, values), positions
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        keys, values = map(self._update, self.kept, (key_states, value_states))
-        return keys, values
-
-    def _update(self, kept: Kept, states: torch.Tensor) -> torch.Tensor:
-        kept_states.write(kept, 2, self.positions, states)
-        return kept_states.read(kept, states.dtype, lambda all_tokens: all_tokens)

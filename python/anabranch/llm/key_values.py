@@ -90,9 +90,14 @@ class Layer(StaticLayer):
     def crop(self, tokens_to_remove: int) -> None:
         self.cumulative_length.sub_(abs(tokens_to_remove))
 
+    def pair(self) -> tuple[Kept, Kept]:
+        """What is kept as keys, and as values."""
+        return (self.keys,), (self.values,)
+
     def tensors(self) -> tuple[torch.Tensor, ...]:
         """The tensors that keep something of each token, [rows, heads, tokens, any size]."""
-        return self.keys, self.values
+        keys, values = self.pair()
+        return *keys, *values
 
     def clear(self, tokens: int) -> None:
         """Forgets all tokens, which were the first ones of each row."""
@@ -140,8 +145,8 @@ class LayerOfBytes(Layer):
         self.key_scales = self.key_scales.index_select(0, beam_idx)
         self.value_scales = self.value_scales.index_select(0, beam_idx)
 
-    def tensors(self) -> tuple[torch.Tensor, ...]:
-        return self.keys, self.values, self.key_scales, self.value_scales
+    def pair(self) -> tuple[Kept, Kept]:
+        return (self.keys, self.key_scales), (self.values, self.value_scales)
 
 
 class Beginning(Layer):
@@ -187,6 +192,35 @@ class PlacedLayer(CacheLayerMixin):
         self, key_states: torch.Tensor, value_states: torch.Tensor
     ) -> None:
         """Does nothing: the memory exists from the beginning."""
+
+
+class StateLayer(PlacedLayer):
+    """A layer [rows, heads, tokens, size] whose callers say where a step's tokens lie: it
+    writes at `positions`, and reads the first `length` tokens; None: all."""
+
+    def __init__(
+        self,
+        keys: Kept,
+        values: Kept,
+        positions: torch.Tensor,
+        length: int | None = None,
+    ) -> None:
+        super().__init__(keys[0].shape[2] if length is None else length)
+        self.kept, self.positions = (keys, values), positions
+        self._reads_all = length is None
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        keys, values = map(self._update, self.kept, (key_states, value_states))
+        return keys, values
+
+    def _update(self, kept: Kept, states: torch.Tensor) -> torch.Tensor:
+        kept_states.write(kept, 2, self.positions, states)
+        return kept_states.read(kept, states.dtype, self._first)
+
+    def _first(self, kept: torch.Tensor) -> torch.Tensor:
+        return kept if self._reads_all else kept[:, :, : self.length]
 
 
 class KeyValueCache(Cache):

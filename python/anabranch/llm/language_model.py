@@ -17,7 +17,7 @@ from .batching.batch_steps import BatchSteps
 from .batching.blocks import BLOCK, blocks_for
 from .batching.paged_cache import Pool
 from .batching.scheduler import Batch, spare_slots
-from .decoding.decoding_loop import with_short_loop
+from .decoding.decoding_loop import ShortLoop, with_short_loop
 from .kept_states import stored_dtype
 from .key_values import KeyValues
 from .programs import Programs
@@ -25,6 +25,8 @@ from .quantize import KINDS
 from .rounded_models import quantized_once
 from .rounding import layer_inputs
 from .sampling.token_draws import SamplingGraphs
+from .speculation.eagle_checkpoint import Eagle3
+from .speculation.speculation import Speculation
 from .steps import Steps
 
 DEFAULT_LENGTH = 1024
@@ -38,6 +40,7 @@ def compile(
     max_batch: int = 1,
     max_length: int | None = None,
     kv_cache_dtype: str | None = None,
+    draft: Eagle3 | None = None,
     take_over: bool = False,
     cache_dir: str | os.PathLike[str] | None = None,
     config: Config | None = None,
@@ -62,6 +65,9 @@ def compile(
                 "fp8_e4m3" or "fp8_e5m2": integers or floats of eight bits, with a scale
                 for each token of a head. The cache then takes a half of the memory of
                 bfloat16, and a quarter of that of float32
+    draft       None, or a head that anabranch.llm.eagle3 read: it guesses tokens of
+                prompts that come alone, and the model checks several at once. The tokens
+                stay the same
     take_over   moves the parameters of `model` into a file in the compile cache's folder and
                 maps the file. Where steps read packed weights instead, the parameters
                 then take no memory. The values of `model` stay the same
@@ -80,6 +86,12 @@ def compile(
     _check_size("max_batch", max_batch)
     max_length = checked_length(model, max_length)
     stored = stored_dtype(kv_cache_dtype)
+    if draft is not None and not isinstance(draft, Eagle3):
+        raise TypeError(
+            "draft must be what anabranch.llm.eagle3 returns, got"
+            f" {type(draft).__name__}; a smaller model is an argument of generate():"
+            " assistant_model"
+        )
     if not isinstance(take_over, bool):
         raise TypeError(f"take_over must be True or False, got {take_over!r}")
     settings = configure({"freeze": True, "panels": "alike"} | options, config)
@@ -90,7 +102,7 @@ def compile(
         _check_floats(model, quantize)
         model = quantized_once(model, quantize, calibration, settings, folder)
     key_values = KeyValues(model, max_length, stored)
-    made = LanguageModel(model, max_batch, key_values, settings, folder)
+    made = LanguageModel(model, max_batch, key_values, settings, folder, draft)
     if take_over:
         made.take_over(original)
     return made
@@ -106,11 +118,12 @@ class LanguageModel:
         key_values: KeyValues,
         config: Config,
         folder: str | None,
+        draft: Eagle3 | None = None,
     ) -> None:
         self.max_batch, self.max_length = max_batch, key_values.capacity
         self._key_values = key_values
         _check_memory(model, self._key_values, max_batch, bool(config.freeze))
-        self._folder = folder
+        self._folder, self._config = folder, config
         self._files: list[ParameterFile] = []
         programs = functools.partial(Programs, config, folder, self._drop_pages)
         self._steps = Steps(model, self._key_values, programs())
@@ -118,7 +131,15 @@ class LanguageModel:
             lambda: BatchSteps(model, programs(), max_batch, key_values.stored)
         )
         self._sampling = SamplingGraphs(programs())
-        self.model = _served(model, self._steps, self._sampling)
+        self._speculation = Speculation(
+            model, key_values, programs, self._as_assistant, draft
+        )
+        self.model = _served(model, self._steps, self._sampling, self._speculation)
+        if draft is not None and not isinstance(self.model, ShortLoop):
+            raise ValueError(
+                f"{type(model).__name__} prepares its steps in a way of its own, and a"
+                " head guesses for plain ones: leave out draft"
+            )
 
     @property
     def config(self) -> Any:
@@ -135,9 +156,13 @@ class LanguageModel:
 
         PyTorch runs calls that bring a cache of their own (`cache_implementation`,
         `past_key_values`, `use_cache=False`). With prompt lookup or an assistant, a
-        compiled step checks several tokens at once. ValueError: an empty prompt, or
-        more rows or tokens than the model was compiled for.
+        compiled step checks several tokens at once. `assistant_model` is a model of
+        transformers, which is compiled like this one, or a LanguageModel. ValueError: an
+        empty prompt, or more rows or tokens than the model was compiled for.
         """
+        assistant = arguments.get("assistant_model")
+        if isinstance(assistant, LanguageModel):
+            arguments["assistant_model"] = assistant.model
         prompt = inputs if inputs is not None else arguments.get("input_ids")
         if prompt is not None:
             _check_prompt(prompt, arguments.get("attention_mask"))
@@ -217,6 +242,13 @@ class LanguageModel:
             num_return_sequences=1,
         )
 
+    def _as_assistant(self, model: Any) -> LanguageModel:
+        """Compiles an assistant of this model. ValueError: it cannot be compiled."""
+        _check_model(model)
+        capacity = checked_length(model, None, self.max_length)
+        key_values = KeyValues(model, capacity, self._key_values.stored)
+        return LanguageModel(model, 1, key_values, self._config, self._folder)
+
     def take_over(self, model: Any) -> None:
         """Moves the tensors of this model and of the caller's model into mapped files."""
         folder = self._folder or cache_folder()
@@ -265,7 +297,9 @@ class LanguageModel:
             )
 
 
-def _served(model: Any, steps: Steps, sampling: SamplingGraphs) -> Any:
+def _served(
+    model: Any, steps: Steps, sampling: SamplingGraphs, speculation: Speculation
+) -> Any:
     """A model with the same modules, whose forward is that of `steps`, and whose
     decoding loop does less between two steps."""
     served = copy.copy(model)
@@ -273,6 +307,7 @@ def _served(model: Any, steps: Steps, sampling: SamplingGraphs) -> Any:
     # nn.Module would make `steps` a part of the model.
     served.__dict__["short_steps"] = steps
     served.__dict__["sampling_graphs"] = sampling
+    served.__dict__["speculation"] = speculation
 
     @functools.wraps(type(model).forward)
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -293,14 +328,17 @@ def _brings_a_cache(arguments: dict[str, Any], asked: Any) -> bool:
     )
 
 
-def checked_length(model: Any, max_length: int | None) -> int:
-    """The most tokens of a row. ValueError: the model has fewer positions."""
+def checked_length(
+    model: Any, max_length: int | None, default: int = DEFAULT_LENGTH
+) -> int:
+    """The most tokens of a row; None: `default`, or fewer if the model has fewer
+    positions. ValueError: the model has fewer positions."""
     config = model.config.get_text_config(decoder=True)
     limit = getattr(config, "max_position_embeddings", None)
     if limit is not None and limit <= 0:  # XLNet's way to say that there is none
         limit = None
     if max_length is None:
-        max_length = min(limit or DEFAULT_LENGTH, DEFAULT_LENGTH)
+        max_length = min(limit or default, default)
     _check_size("max_length", max_length)
     if limit and max_length > limit:
         raise ValueError(

@@ -48,7 +48,7 @@ def compiled(make):
     model = make()
     made = llm.compile(model, max_batch=ROWS, max_length=LENGTH)
     made.model.__dict__["short_steps"] = InEager(made._steps)
-    for owner in (made._steps, made._sampling):
+    for owner in (made._steps, made._sampling, made._speculation._steps):
         owner._programs.call = lambda _, method, *args, first=None: method(*args)
     return model, made
 
@@ -164,6 +164,11 @@ def test_answers_equal_those_of_transformers(
     if isinstance(expected, type):
         assert actual is expected
         return
+    guesses = "prompt_lookup_num_tokens" in settings and bool(mask.all())
+    if guesses and "return_dict_in_generate" not in settings:
+        # transformers asks criteria after a whole round, and draws otherwise.
+        plain = {k: v for k, v in settings.items() if not k.startswith("prompt")}
+        expected = answer(model, tokens, mask, plain)
     assert torch.equal(actual[0], expected[0])
     assert actual[2] == expected[2]
     for got, want in zip(actual[1], expected[1], strict=True):

@@ -22,6 +22,8 @@ from ..key_values import KeyValueCache
 from ..sampling.calling_thread import is_light, one_thread
 from ..sampling.short_processors import ShortProcessors
 from ..sampling.token_draws import SamplingGraphs, TokenDraws
+from ..speculation.speculation import Speculation
+from ..speculation.speculative_loop import speculate
 from .look_ahead import LookAhead, made_masks
 from .step_masks import Masks, each
 
@@ -36,6 +38,7 @@ KNOWN = {
 # A class that overrides one of these prepares its steps in a way of its own.
 HOOKS = (
     "_sample",
+    "_assisted_decoding",
     "_prefill",
     "prepare_inputs_for_generation",
     "_update_model_kwargs_for_generation",
@@ -59,7 +62,7 @@ class NextLogits(Protocol):
 
 def with_short_loop(kind: Any) -> Any:
     """A class of models like `kind`, whose plain calls run in the loop of this file. An
-    instance needs the attributes `short_steps` and `sampling_graphs`."""
+    instance needs the attributes `short_steps`, `sampling_graphs` and `speculation`."""
     plain = all(getattr(kind, n) is getattr(GenerationMixin, n) for n in HOOKS)
     plain = plain and not hasattr(kind, "create_masks_for_generate")
     bases = (ShortLoop, ShortProcessors) if plain else (ShortProcessors,)
@@ -73,6 +76,7 @@ class ShortLoop:
 
     short_steps: NextLogits
     sampling_graphs: SamplingGraphs
+    speculation: Speculation
 
     def _sample(
         self,
@@ -85,12 +89,8 @@ class ShortLoop:
         **model_kwargs: Any,
     ) -> Any:
         whole: Any = super()
-        if (
-            synced_gpus
-            or generation_config.return_dict_in_generate
-            or generation_config.is_assistant
-            or generation_config.compile_config is not None
-            or not _is_plain(self, input_ids, model_kwargs)
+        if synced_gpus or not _is_short(
+            self, input_ids, generation_config, model_kwargs
         ):
             return whole._sample(
                 input_ids,
@@ -109,6 +109,8 @@ class ShortLoop:
             streamer,
             self.sampling_graphs,
         )
+        if self.speculation.has_head and _is_dense(input_ids, model_kwargs):
+            return self._guided_by_head(answer, input_ids, model_kwargs)
         logits = whole._prefill(input_ids, generation_config, model_kwargs).logits
         cache, steps = model_kwargs["past_key_values"], self.short_steps
         seen, positions = (
@@ -135,6 +137,108 @@ class ShortLoop:
             )
             past += 1
         return answer.end()
+
+    def _guided_by_head(
+        self, answer: Answer, input_ids: torch.Tensor, call: dict[str, Any]
+    ) -> torch.Tensor:
+        """The same answer, of which the model's head guesses the tokens."""
+        known = input_ids[0].tolist()
+        drafts, checks = self.speculation.of_head(call["past_key_values"].memory)
+        first = checks.read(known, drafts)
+        if not answer.grow(first.logits, first.likeliest[:, -1]):
+            speculate(answer, drafts, checks, [*known, int(answer.last)])
+        return answer.end()
+
+    def _assisted_decoding(
+        self,
+        input_ids: torch.Tensor,
+        logits_processor: Any,
+        stopping_criteria: Any,
+        generation_config: Any,
+        synced_gpus: bool = False,
+        streamer: Any = None,
+        inputs_tensor: Any = None,
+        assistant_model: Any = None,
+        assistant_tokenizer: Any = None,
+        tokenizer: Any = None,
+        **model_kwargs: Any,
+    ) -> Any:
+        whole: Any = super()
+        drafts = None
+        if (
+            not synced_gpus
+            and assistant_tokenizer is None
+            and _checks_alone(generation_config)
+            and _is_short(self, input_ids, generation_config, model_kwargs)
+            and _is_dense(input_ids, model_kwargs)
+        ):
+            drafts = self.speculation.drafts(generation_config, assistant_model)
+        if drafts is None:
+            return whole._assisted_decoding(
+                input_ids,
+                logits_processor,
+                stopping_criteria,
+                generation_config,
+                synced_gpus=synced_gpus,
+                streamer=streamer,
+                inputs_tensor=inputs_tensor,
+                assistant_model=assistant_model,
+                assistant_tokenizer=assistant_tokenizer,
+                tokenizer=tokenizer,
+                **model_kwargs,
+            )
+        answer = Answer(
+            input_ids,
+            logits_processor,
+            stopping_criteria,
+            generation_config,
+            streamer,
+            self.sampling_graphs,
+        )
+        with contextlib.closing(drafts):
+            logits = whole._prefill(input_ids, generation_config, model_kwargs).logits
+            if not answer.grow(logits, None):
+                known = [*input_ids[0].tolist(), int(answer.last)]
+                checks = self.speculation.checks(model_kwargs["past_key_values"].memory)
+                speculate(answer, drafts, checks, known)
+        return answer.end()
+
+
+def _is_short(
+    model: Any, tokens: torch.Tensor, config: Any, call: dict[str, Any]
+) -> bool:
+    """Whether a call of generate() asks for tokens alone, and has steps that this file
+    knows."""
+    return (
+        not config.return_dict_in_generate
+        and not config.is_assistant
+        and config.compile_config is None
+        and _is_plain(model, tokens, call)
+    )
+
+
+def _is_dense(tokens: torch.Tensor, call: dict[str, Any]) -> bool:
+    """Whether a call has one row, without padding."""
+    mask, positions = call.get("attention_mask"), call.get("position_ids")
+    return (
+        len(tokens) == 1
+        and (mask is None or bool(mask.all()))
+        and (
+            positions is None
+            or torch.equal(positions[0], torch.arange(tokens.shape[1]))
+        )
+    )
+
+
+def _checks_alone(config: Any) -> bool:
+    """Whether the model's logits alone decide about guesses, which come from a prompt or
+    an assistant."""
+    return (
+        config.assistant_ensemble_weight is None
+        and config.assistant_early_exit is None
+        and not config.use_mtp
+        and config.speculation_type is None
+    )
 
 
 def _is_plain(model: Any, tokens: torch.Tensor, call: dict[str, Any]) -> bool:
@@ -193,6 +297,11 @@ class Answer:
                 self._ends.update(one.eos_token_id.tolist())
             else:
                 self._criteria.append(one)
+
+    @property
+    def room(self) -> float:
+        """How many tokens the rows still take."""
+        return self._longest - self._length
 
     @property
     def last(self) -> torch.Tensor:
