@@ -14,7 +14,7 @@ Every figure comes from a fresh process, or is the median of several in turns. A
 the integers of a GGUF file. "a8" after one lets products round activations to bytes.
 "token" is the time between two tokens of generate(), and "step" the part of it that the
 compiled step takes. "sampled" is a token with temperature, top-k, top-p, min-p and a
-repetition penalty.
+repetition penalty. speculative.py measures guessed tokens.
 """
 
 from __future__ import annotations
