@@ -6,8 +6,10 @@ kernel_table.py --threads 1 2     each with one thread, and with two
 kernel_table.py --list            the names of the kernels
 kernel_table.py --compare OLD     also lists what became slower since that record; the
                                   exit status is 2 if anything did
-kernel_table.py --mca TARGET ...  the kernels' inner loops on other processors: computed
-                                  from LLVM's models (machine_code/), not measured
+kernel_table.py --mca TARGET ...  the kernels' inner loops on other processors, and whole
+                                  tiles of tile registers: computed from models
+                                  (machine_code/), not measured. The page of all kernels
+                                  is kept; with --keep that of some
 
 The limit of a kernel is the larger of two times: its arithmetic at the machine's best
 rate, and its bytes at the machine's reading rate. Both rates are measured in the same
@@ -154,6 +156,9 @@ def main() -> int:
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--seconds", type=float, default=1.0, help="of each contender")
     parser.add_argument("--mca", nargs="+", default=[], metavar="TARGET")
+    parser.add_argument(
+        "--keep", action="store_true", help="the page that --mca prints"
+    )
     parser.add_argument("--child", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
@@ -167,7 +172,9 @@ def main() -> int:
         # A computation needs nothing that measurements do.
         from machine_code.table import write_all
 
-        write_all(given.mca, choose(given.names), keep=not given.names)
+        some = [*given.names, "--keep"] if given.names else []
+        keep = " ".join(some) if given.keep or not some else None
+        write_all(given.mca, choose(given.names), keep)
         return 0
     if min(given.threads) < 1 or not given.seconds > 0:
         sys.exit("--threads and --seconds must be positive")

@@ -27,6 +27,12 @@ TARGETS = {
 # The length of SVE's registers on these cores, in bytes.
 SVE_BYTES = {"neoverse-v1": 32}
 
+# Multiply-adds of a product of whole tile registers, and cycles from one to the next:
+# Intel's Optimization Reference Manual (248966).
+TILE_MULTIPLIES = (("bf16", "tdpbf16ps", 16 * 16 * 32), ("int8", "tdpb", 16 * 16 * 64))
+TILE_PRODUCT_CYCLES = 16
+WITH_TILES = ("sapphirerapids",)
+
 # Multiply-adds of an instruction for each register of 16 bytes, by its name.
 MULTIPLIES = (
     ("int8", r"[us]+mmla$", 32),
@@ -61,6 +67,9 @@ LACKING = {
 def multiply_adds(text: str, vector_bytes: int = 16) -> tuple[str, int]:
     """The dtype and the number of multiply-adds of an instruction."""
     name = text.split()[0]
+    for dtype, start, count in TILE_MULTIPLIES:
+        if name.startswith(start):
+            return dtype, count
     for dtype, pattern, count in MULTIPLIES:
         if re.match(pattern, name) or (" " in pattern and re.match(pattern, text)):
             registers = {"%zmm": 4, "%ymm": 2}
@@ -72,6 +81,7 @@ def multiply_adds(text: str, vector_bytes: int = 16) -> tuple[str, int]:
 
 
 def run_mca(target: str, assembly: str, *options: str) -> dict:
+    """The views of the whole text, and the names of the core's ports."""
     triple, features = TARGETS[target]
     done = subprocess.run(
         [
@@ -86,7 +96,8 @@ def run_mca(target: str, assembly: str, *options: str) -> dict:
     )
     if done.returncode:
         raise RuntimeError(f"{MCA} cannot read a loop: {done.stderr.strip()[:400]}")
-    return json.loads(done.stdout)["CodeRegions"][0]
+    told = json.loads(done.stdout)
+    return told["CodeRegions"][0] | {"resources": told["TargetInfo"]["Resources"]}
 
 
 @cache
@@ -99,6 +110,9 @@ def peaks(target: str) -> dict[str, float]:
         view = run_mca(target, text)["InstructionInfoView"]["InstructionList"]
         dtype, count = multiply_adds(text)
         found[dtype] = max(found.get(dtype, 0), count / view[0]["RThroughput"])
+    if target in WITH_TILES:
+        for dtype, _, count in TILE_MULTIPLIES:
+            found[dtype] = count / TILE_PRODUCT_CYCLES
     return found
 
 

@@ -12,6 +12,8 @@ from machine_code import flow
 
 OBJDUMP = "llvm-objdump-19"
 LABEL = ".Lloop"
+# What llvm-objdump explains after an instruction of x86.
+REMARK = re.compile(r"\s+# .*")
 SYMBOL = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S.*?)\s*$")
 TARGET = re.compile(r"\b(?:0x)?([0-9a-f]+) <[^>]*>$")
@@ -77,7 +79,8 @@ def parse(listing: str) -> dict[str, list[Instruction]]:
         if symbol := SYMBOL.match(line):
             current = functions.setdefault(symbol[1], [])
         elif found := LINE.match(line):
-            current.append(Instruction(int(found[1], 16), found[2].replace("\t", " ")))
+            text = REMARK.sub("", found[2]).replace("\t", " ")
+            current.append(Instruction(int(found[1], 16), text))
     return functions
 
 

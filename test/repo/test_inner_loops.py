@@ -185,6 +185,16 @@ def test_bytes_of_x86(text: str, wanted: int) -> None:
     assert loops.bytes_loaded(loops.Instruction(0, text), False) == wanted
 
 
+def test_remarks_of_a_disassembly_are_no_operands() -> None:
+    listing = """
+0000000000000010 <k_tile>:
+      10:      \tvfmadd231ps\t-0xc0(%rdx), %zmm4, %zmm0 # zmm0 = (zmm4 * mem) + zmm0
+"""
+    (one,) = loops.parse(listing)["k_tile"]
+    assert one.text == "vfmadd231ps -0xc0(%rdx), %zmm4, %zmm0"
+    assert loops.bytes_loaded(one, False) == 64
+
+
 @pytest.mark.skipif(not shutil.which(analyser.MCA), reason="llvm-mca is not installed")
 def test_cycles_by_the_model_of_a_core() -> None:
     assert analyser.peaks("neoverse-v1")["int8"] == 128
