@@ -12,6 +12,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -88,17 +89,13 @@ def line(name: str, loops: Sequence[Figures], target: str) -> list[str]:
 
 def about(target: str, arguments: str) -> list[str]:
     """The head of a page, made by a command with these arguments before the target."""
-    command = f"{arguments} --mca {target}".strip()
-    return [
-        f"# {target}: computed, not measured",
-        "",
-        "Written by",
-        "",
-        "```console",
-    ] + [
-        f'$ make bench-kernels ARGS="{command}"',
-        "```",
-    ]
+    command = f'$ make bench-kernels ARGS="{f"{arguments} --mca {target}".strip()}"'
+    lines = textwrap.wrap(
+        command, 100, subsequent_indent="    ", break_on_hyphens=False
+    )
+    shell = " \\\n".join(lines)
+    title = f"# {target}: computed, not measured"
+    return [title, "", "Written by", "", "```console", shell, "```"]
 
 
 def about_loops(target: str) -> list[str]:
