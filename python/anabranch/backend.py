@@ -13,7 +13,7 @@ from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import GlobalStateSource
 from torch._guards import TracingContext
 
-from . import _C, purity
+from . import _C, list_arguments, purity
 from .capture import (
     number_arguments,
     observer,
@@ -81,6 +81,11 @@ def anabranch(
     except (TypeError, ValueError) as error:
         raise OptionError(str(error)) from error
     _guard_forward_mode()
+    if list_arguments.are_among(example_inputs):
+        flat = functools.partial(
+            anabranch, config=settings, decompositions=decompositions
+        )
+        return list_arguments.compile_flat(module, example_inputs, flat)
     if reason := _only_pytorch(example_inputs):
         if (watching := observer.current()) is not None:
             watching.refuse(f"PyTorch runs it: {reason}")

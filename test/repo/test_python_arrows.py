@@ -21,6 +21,7 @@ BASE = {
     "dynamo_lock",
     "errors",
     "huge_pages",
+    "list_arguments",
     "location",
     "memory",
     "metrics",

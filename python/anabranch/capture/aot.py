@@ -34,10 +34,12 @@ from . import (
 )
 from .decompositions import (
     bessel,
+    checks,
     histograms,
     identity,
     interpolation,
     quantized_values,
+    refusals,
     scaled_products,
     selections,
     special_functions,
@@ -99,13 +101,16 @@ def _with_own(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., A
         interpolation,
         special_functions,
         bessel,
+        checks,
         transformer_layers,
         selections,
         histograms,
     )
     for module in own:
         table |= module.decompositions()
-    return table
+    # PyTorch draws the numbers of `bernoulli` either way, and checks its probabilities.
+    table.pop(aten.bernoulli.default, None)
+    return refusals.checked(table)
 
 
 def _core_aten() -> dict[Any, Callable[..., Any]]:
@@ -177,7 +182,7 @@ def aot(
                 return trace(forward, backward)
             with whole_composites(more_whole):
                 return inference()
-    except Misplaced as reason:
+    except (Misplaced, refusals.Refused) as reason:
         return _run_by_pytorch(module, str(reason))
     except RuntimeError as error:
         # What a trace cannot say PyTorch still runs.
@@ -225,6 +230,7 @@ def _compilers(
         storage_offsets.mend_slices(graph.graph)
         check_views(graph.graph.nodes)
         check_places(graph.graph.nodes)
+        refusals.check_calls(graph.graph)
         # The trace ends here: constants are real tensors, so no tracing mode may
         # intercept operators on them.
         with _disable_current_modes(), saving.switched(saves):

@@ -35,6 +35,29 @@ def test_backward_inside_of_the_compiled_function(function):
         torch.testing.assert_close(copy.grad, leaf.grad)
 
 
+def test_compiled_autograd_passes_its_tensors_in_a_list():
+    """Dynamo passes all tensors that a backward pass reads in one list, also sizes behind
+    it where they change."""
+
+    def gradients(step, layers):
+        found = []
+        for rows in (3, 3, 5, 4):
+            layers.zero_grad()
+            step(layers, torch.linspace(-1, 1, rows * 4).view(rows, 4))
+            found.append([weight.grad.clone() for weight in layers.parameters()])
+        return found
+
+    def step(layers, x):
+        layers(x).square().sum().backward()
+
+    layers = torch.nn.Sequential(
+        torch.nn.Linear(4, 6), torch.nn.GELU(), torch.nn.Linear(6, 2)
+    )
+    with torch._dynamo.config.patch(compiled_autograd=True):
+        got = gradients(torch.compile(step, backend=backend), layers)
+    torch.testing.assert_close(got, gradients(step, layers))
+
+
 def test_gradients_of_bags_in_bf16():
     """PyTorch's trace has other shapes than its kernel returns."""
     weight = torch.randn(7, 4).bfloat16().requires_grad_()

@@ -3,11 +3,13 @@ has kernels for. Each module has `decompositions()`, which `aot` adds to its tab
 with `identity`.
 
 bessel              decomposes the modified Bessel functions of the first kind
+checks              decomposes losses and pools with checks of values
 formulas            what formulas of one argument share
 histograms          decomposes histograms of several dimensions
 identity            decomposes torch.eye
 interpolation       decomposes linear interpolation
 quantized_values    decomposes the operators of PT2E's quantised graphs
+refusals            finds calls that eager PyTorch refuses, decomposed or not
 special_functions   decomposes erfinv, and the functions of the gamma function
 weight_only         decomposes PyTorch's weight-only quantised products
 scaled_products     decomposes the product of floats of eight bits with scales

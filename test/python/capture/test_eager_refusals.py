@@ -1,0 +1,182 @@
+"""What eager PyTorch refuses, a compiled call refuses: options, dtypes, and values that
+PyTorch's meta kernels and decompositions do not check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from checking import compiled
+
+from anabranch import counters
+
+functional = torch.nn.functional
+
+F = torch.linspace(-2, 3, 12).view(3, 4)
+U = torch.arange(12, dtype=torch.uint8).view(3, 4)
+N = torch.arange(12).view(3, 4)
+MASK = torch.arange(12).view(3, 4) % 2 == 0
+ROW = torch.tensor([0])
+HALF, WIDE = F.half(), F.double()
+IMAGE, KERNEL = F.view(1, 1, 3, 4), torch.ones(1, 1, 2, 2)
+
+# Each pair: a call that eager PyTorch takes, and one like it that it refuses.
+PAIRS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "celu": (lambda: functional.celu(F, 0.5), lambda: functional.celu(F, 0.0)),
+    "celu_": (lambda: torch.celu_(F + 1, 0.5), lambda: torch.celu_(F + 1, 0.0)),
+    "smooth_l1_loss": (
+        lambda: functional.smooth_l1_loss(F, F + 1, beta=0.0),
+        lambda: functional.smooth_l1_loss(F, F + 1, beta=-1.0),
+    ),
+    "clamp, f16": (lambda: HALF.clamp(max=65504.0), lambda: HALF.clamp(max=1e6)),
+    "clamp, infinite": (
+        lambda: HALF.clamp(max=float("inf")),
+        lambda: HALF.clamp(min=-1e6),
+    ),
+    "clamp, NaN": (lambda: HALF.clamp(float("nan"), 1e6), lambda: HALF.clamp(0, 1e6)),
+    "clamp, bytes": (lambda: U.clamp(max=255), lambda: U.clamp(max=256)),
+    "clamp, promoted": (lambda: U.clamp(max=300.5), lambda: U.clamp(1, 300)),
+    "clamp, wrapped": (lambda: U.clamp(min=-1), lambda: U.clamp(min=-256)),
+    "fill_": (lambda: U.clone().fill_(-1), lambda: U.clone().fill_(300)),
+    "full": (
+        lambda: torch.full((2,), 255, dtype=torch.uint8) + ROW,
+        lambda: torch.full((2,), 300, dtype=torch.uint8) + ROW,
+    ),
+    "full_like": (
+        lambda: torch.full_like(HALF, 5e4),
+        lambda: torch.full_like(HALF, 1e5),
+    ),
+    "masked_fill": (
+        lambda: HALF.masked_fill(MASK, -6e4),
+        lambda: HALF.masked_fill(MASK, -1e9),
+    ),
+    "masked_fill, bytes": (
+        lambda: U.masked_fill(MASK, 3),
+        lambda: U.masked_fill(MASK, 300),
+    ),
+    "index_fill": (lambda: U.index_fill(0, ROW, 3), lambda: U.index_fill(0, ROW, 300)),
+    "scatter": (
+        lambda: U.scatter(0, N[:1] % 3, 3),
+        lambda: U.scatter(0, N[:1] % 3, 300),
+    ),
+    "pad": (
+        lambda: functional.pad(U, (1, 1)),
+        lambda: functional.pad(U, (1, 1), value=300),
+    ),
+    "threshold": (
+        lambda: functional.threshold(U, 1, 3),
+        lambda: functional.threshold(U, 1, 300),
+    ),
+    "floor_divide": (lambda: N // 2, lambda: N // 0),
+    "div, trunc": (
+        lambda: torch.div(N, 2, rounding_mode="trunc"),
+        lambda: torch.div(N, 0, rounding_mode="trunc"),
+    ),
+    "div, floats": (lambda: F // 0, lambda: N // 0),
+    "addmm, sizes": (
+        lambda: torch.addmm(F[:1, :1], F[:1, :1], F[:1, :1]),
+        lambda: torch.addmm(F[:, :1], F[:1, :1], F[:1, :1]),
+    ),
+    "addmm, dtypes": (
+        lambda: torch.addmm(F[:, :3], F, F.mT),
+        lambda: torch.addmm(HALF[:, :3], F, F.mT),
+    ),
+    "addmv, sizes": (
+        lambda: torch.addmv(F[0, :3], F, F[0]),
+        lambda: torch.addmv(F[0], F, F[0]),
+    ),
+    "mv, dtypes": (lambda: F @ F[0], lambda: HALF @ F[0]),
+    "pow, bools": (lambda: MASK**N, lambda: MASK**MASK),
+    "layer_norm": (
+        lambda: functional.layer_norm(HALF, (4,), F[0], F[1]),
+        lambda: functional.layer_norm(F, (4,), HALF[0]),
+    ),
+    "layer_norm, wide": (
+        lambda: functional.layer_norm(WIDE, (4,), WIDE[0]),
+        lambda: functional.layer_norm(WIDE, (4,), F[0]),
+    ),
+    "group_norm": (
+        lambda: functional.group_norm(F.mT, 1, F[0, :3], F[1, :3]),
+        lambda: functional.group_norm(F, 2, HALF[0]),
+    ),
+    "dilation": (
+        lambda: functional.conv2d(IMAGE, KERNEL, dilation=2),
+        lambda: functional.conv2d(IMAGE, KERNEL, dilation=0),
+    ),
+    "output_padding": (
+        lambda: functional.conv_transpose2d(IMAGE, KERNEL, None, 2, 0, 1),
+        lambda: functional.conv_transpose2d(IMAGE, KERNEL, None, 1, 0, 1),
+    ),
+    "index_add": (
+        lambda: F.index_add(0, ROW, F[:1]),
+        lambda: F.index_add(0, ROW, N[:1]),
+    ),
+    "softmax": (lambda: F.softmax(1), lambda: F.softmax(2)),
+    "softmax, from the end": (lambda: F.log_softmax(-2), lambda: F.log_softmax(-3)),
+    "softmax, of a number": (lambda: F[0, 0].softmax(-1), lambda: F[0, 0].softmax(1)),
+    "sort": (lambda: F.sort(1), lambda: F.sort(2)),
+    "slice_scatter": (lambda: F.slice_scatter(F, 1), lambda: F.slice_scatter(F, 2)),
+    "binary_cross_entropy": (
+        lambda: functional.binary_cross_entropy(F.sigmoid(), F.sigmoid()),
+        lambda: functional.binary_cross_entropy(F.sigmoid(), F),
+    ),
+    "binary_cross_entropy, input": (
+        lambda: functional.binary_cross_entropy(F.sigmoid(), F.sigmoid(), F[0]),
+        lambda: functional.binary_cross_entropy(F, F.sigmoid()),
+    ),
+    "bernoulli": (lambda: torch.bernoulli(F.sigmoid()), lambda: torch.bernoulli(F)),
+    "max_unpool2d": (
+        lambda: functional.max_unpool2d(IMAGE, N.view(1, 1, 3, 4), 2),
+        lambda: functional.max_unpool2d(IMAGE, N.view(1, 1, 3, 4) - 1, 2),
+    ),
+    "binary_cross_entropy, NaN": (
+        lambda: functional.binary_cross_entropy(MASK.float(), MASK.float()),
+        lambda: functional.binary_cross_entropy(F.log().sigmoid(), MASK.float()),
+    ),
+}
+
+
+def outcome(function: Callable[[], Any]) -> Any:
+    torch.manual_seed(0)
+    try:
+        return function()
+    except (IndexError, RuntimeError) as error:
+        return error
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_compiled_call_refuses_what_eager_pytorch_refuses(name: str) -> None:
+    good, bad = PAIRS[name]
+    assert isinstance(outcome(bad), Exception), "the case tests nothing"
+    for dynamic in (False, True):
+        assert isinstance(outcome(compiled(bad, dynamic=dynamic)), Exception)
+    torch.testing.assert_close(outcome(compiled(good)), outcome(good), equal_nan=True)
+
+
+def test_the_error_is_that_of_eager_pytorch() -> None:
+    run = compiled(lambda x, y: torch.addmm(x, y, y))
+    with pytest.raises(RuntimeError, match="must match the existing size"):
+        run(torch.ones(5, 1), torch.ones(1, 1))
+
+
+def test_sizes_that_may_be_equal_are_no_refusal() -> None:
+    run = compiled(lambda x, y: torch.addmm(x, y, y), dynamic=True)
+    for rows in (3, 5):
+        x, y = torch.ones(rows, rows), torch.eye(rows)
+        torch.testing.assert_close(run(x, y), torch.addmm(x, y, y))
+    assert counters.eager_graphs == 0
+
+
+def test_a_trained_loss_of_probabilities_is_checked() -> None:
+    loss = functional.binary_cross_entropy
+    run = compiled(loss)
+    for value in (0.5, 0.25):
+        ours = torch.full((4,), 0.5, requires_grad=True)
+        theirs = ours.detach().clone().requires_grad_()
+        run(ours, torch.full((4,), value)).backward()
+        loss(theirs, torch.full((4,), value)).backward()
+        torch.testing.assert_close(ours.grad, theirs.grad)
+        with pytest.raises(RuntimeError, match="all elements of target"):
+            run(ours, torch.full((4,), value + 1))
