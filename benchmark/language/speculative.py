@@ -69,6 +69,7 @@ def measure(ways: dict[str, Way], rounds: int, new: int) -> None:
     greedy = {"do_sample": False, "max_new_tokens": new}
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     answers: dict[str, list[Any]] = {}
+    checks: dict[str, int] = {}
     for turn in range(rounds + 1):  # The first one compiles.
         for name, (compiled, prompts, more, clock) in ways.items():
             if clock is not None:
@@ -82,18 +83,20 @@ def measure(ways: dict[str, Way], rounds: int, new: int) -> None:
             ]
             spent = time.process_time() - begin
             answers[name] = found
+            if clock is not None:
+                checks[name] = clock.count
             if turn:
                 seconds[name].append(spent)
     plain: dict[int, str] = {}
-    for name, (_, prompts, _, clock) in ways.items():
+    for name, (_, prompts, _, _) in ways.items():
         first = plain.setdefault(id(prompts), name)
         made = sum(a.shape[1] - p.shape[1] for a, p in zip(answers[name], prompts))
         spent = statistics.median(seconds[name])
         ratio = statistics.median(a / b for a, b in zip(seconds[first], seconds[name]))
         same = all(map(torch.equal, answers[name], answers[first]))
         line = f"{name:28} {made / spent:7.1f} tokens/s  {ratio:5.2f} of plain"
-        if clock is not None:
-            line += f"  {(made - len(prompts)) / clock.count:5.2f} tokens a check"
+        if name in checks:
+            line += f"  {(made - len(prompts)) / checks[name]:5.2f} tokens a check"
         print(line + ("" if same else "  (texts differ)"), flush=True)
 
 
