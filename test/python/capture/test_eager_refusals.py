@@ -88,6 +88,16 @@ PAIRS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         lambda: torch.addmv(F[0], F, F[0]),
     ),
     "mv, dtypes": (lambda: F @ F[0], lambda: HALF @ F[0]),
+    "frac": (lambda: F.frac(), lambda: N.frac()),
+    "hardsigmoid": (
+        lambda: functional.hardsigmoid(F),
+        lambda: functional.hardsigmoid(N),
+    ),
+    "hardswish": (lambda: functional.hardswish(F), lambda: functional.hardswish(N)),
+    "lerp": (lambda: F.lerp(F + 1, 0.5), lambda: N.lerp(N + 1, 0.5)),
+    "logsigmoid": (lambda: functional.logsigmoid(F), lambda: functional.logsigmoid(N)),
+    "mish": (lambda: functional.mish(F), lambda: functional.mish(N)),
+    "softplus": (lambda: functional.softplus(F), lambda: functional.softplus(N)),
     "pow, bools": (lambda: MASK**N, lambda: MASK**MASK),
     "layer_norm": (
         lambda: functional.layer_norm(HALF, (4,), F[0], F[1]),

@@ -164,7 +164,25 @@ def _dim_is_beyond(named: Mapping[str, Any]) -> bool:
     return not -rank <= named["dim"] < rank
 
 
+def _is_integral(named: Mapping[str, Any]) -> bool:
+    dtype = named["self"].dtype
+    return not (dtype.is_floating_point or dtype.is_complex)
+
+
 _REFUSES: dict[OpOverload, Refuses] = {
+    **dict.fromkeys(
+        (
+            aten.frac.default,
+            aten.hardsigmoid.default,
+            aten.hardswish.default,
+            aten.lerp.Scalar,
+            aten.lerp.Tensor,
+            aten.log_sigmoid_forward.default,
+            aten.mish.default,
+            aten.softplus.default,
+        ),
+        _is_integral,
+    ),
     aten.celu.default: lambda named: (
         named["alpha"] in (0, False) and _is_number(named["alpha"])
     ),
