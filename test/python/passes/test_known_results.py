@@ -37,6 +37,13 @@ FRESH: dict[str, Callable] = {
     "equal": lambda x, y: ((x + 1),) * 2,
     "complex": lambda x, y: torch.view_as_real(torch.fft.fft(x)),
 }
+
+
+def with_gradients(x, y):
+    torch.set_grad_enabled(True)
+    return x @ y
+
+
 # Graphs of which Dynamo's notes leave something open.
 OPEN: dict[str, Callable] = {
     "view of an argument": lambda x, y: (x[1:], y + 1),
@@ -44,6 +51,7 @@ OPEN: dict[str, Callable] = {
     "view and its base": lambda x, y: (z := x * 2, z.t()),
     "lazy": lambda x, y: torch.complex(x, x).conj(),
     "size of data": lambda x, y: x.nonzero(),
+    "mode": with_gradients,
 }
 
 

@@ -51,7 +51,9 @@ def told(module: torch.fx.GraphModule) -> Iterator[None]:
 def fresh_results(module: torch.fx.GraphModule) -> list[Any] | None:
     """What Dynamo noted of each result: a fake tensor, a symbolic number or None. None
     unless each tensor among them has memory that neither an argument nor another result
-    has."""
+    has, and for a graph that sets the mode of gradients."""
+    if module.graph.find_nodes(op="call_function", target=torch._C._set_grad_enabled):
+        return None
     given = [
         node for node in module.graph.nodes if node.op in ("placeholder", "get_attr")
     ]
