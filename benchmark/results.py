@@ -98,11 +98,16 @@ def table(heads: list[str], lines: list[list[str]]) -> list[str]:
     return [rows[0], "|---" * len(heads) + "|", *rows[1:]]
 
 
+def about(machine: dict) -> str:
+    core = f" ({machine['core']})" if "core" in machine else ""
+    return f"{machine['cpu']}{core}, {machine['cpus']} CPUs, {machine['capability']}"
+
+
 def page(kept: dict) -> str:
     """All cases. Cases with the same contenders share a table."""
     machine = kept["machine"]
     lines = [
-        f"# {machine['cpu']}, {machine['cpus']} CPUs, {machine['capability']}",
+        f"# {about(machine)}",
         "",
         *ABOUT_PAGES,
         "",
@@ -131,10 +136,8 @@ def readme_table(kept: dict, name: str) -> str:
     runs = [kept["runs"][date] for date in sorted({c["run"] for c in cases.values()})]
     dates = " and ".join(sorted({case["run"] for case in cases.values()}))
     versions = ", ".join(sorted({run["torch"] for run in runs}))
-    machine = kept["machine"]
-    about = f"{machine['cpu']}, {machine['cpus']} CPUs, {machine['capability']}"
     lines = [
-        f"{about}, torch {versions}, measured {dates}.",
+        f"{about(kept['machine'])}, torch {versions}, measured {dates}.",
         f"Smaller is better. [All cases and columns](benchmark/results/{name}.md).",
         "",
     ]
