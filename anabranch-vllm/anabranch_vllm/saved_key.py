@@ -1,8 +1,8 @@
 """The key of the graphs that vLLM saves.
 
 vLLM's key has a hash of all sources of PyTorch and the settings of PyTorch's compiler:
-half a second of the worker's start. Anabranch's graphs depend on PyTorch's version and on how
-it traces. `saved` seals them with Anabranch's own key."""
+half a second of the worker's start. Anabranch's graphs depend on PyTorch's version and
+on how it traces. `saved` seals them with Anabranch's own key."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Timing:
     writes: tuple[str, ...]
     loads: int = 0  # bytes
     stores: int = 0
-    fetches: bool = False  # into the second-level cache
+    fetches: bool = False  # a prefetch, into the cache that the name says
     of_tile: int | None = None  # the tile register that is loaded or stored
 
     @property

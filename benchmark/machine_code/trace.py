@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from machine_code.loops import REMARK
+from machine_code.loops import REMARK, SYMBOL, Instruction
 
 PTRACE_CONT, PTRACE_STEP, PTRACE_GETREGS, PTRACE_SETREGS = 7, 9, 12, 13
 # The order of the registers in the kernel's structure.
@@ -45,16 +45,10 @@ libc.ptrace.restype = ctypes.c_long
 
 
 @dataclass(frozen=True)
-class Place:
-    """An instruction of a library."""
+class Place(Instruction):
+    """An instruction with the number of its bytes."""
 
-    address: int
     length: int
-    text: str
-
-    @property
-    def name(self) -> str:
-        return self.text.split()[0]
 
     @property
     def uses_tiles(self) -> bool:
@@ -81,17 +75,17 @@ def places_of(listing: str) -> dict[str, list[Place]]:
     functions: dict[str, list[Place]] = {}
     current: list[Place] = []
     for line in listing.splitlines():
-        if symbol := re.match(r"^[0-9a-f]+ <(.+)>:$", line):
+        if symbol := SYMBOL.match(line):
             current = functions.setdefault(symbol[1], [])
         elif found := line_of.match(line):
             text = REMARK.sub("", found[3] or "").replace("\t", " ")
             address, length = int(found[1], 16), len(found[2].split())
             if text:
-                current.append(Place(address, length, text))
+                current.append(Place(address, text, length))
             elif current:
                 # A long instruction goes on in the next line.
                 last = current.pop()
-                current.append(Place(last.address, last.length + length, last.text))
+                current.append(Place(last.address, last.text, last.length + length))
     return functions
 
 

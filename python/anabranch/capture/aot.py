@@ -303,8 +303,10 @@ def _trace_as_it_is(
     try:
         traced = trace(compile_pure, disable_functionalization=True)
         return direct or traced
-    except RestartAnalysis:
-        raise  # the trace has shown Dynamo what the graph must not have as a number
+    except (RestartAnalysis, refusals.Refused):
+        # The trace has shown Dynamo what the graph must not have as a number, or that
+        # PyTorch runs the graph.
+        raise
     except Exception:
         # An error of the graph itself occurs again in the trace with functionalization,
         # which reports it.

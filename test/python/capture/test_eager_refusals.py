@@ -11,6 +11,7 @@ import torch
 from checking import compiled
 
 from anabranch import counters
+from anabranch.capture import aot
 
 functional = torch.nn.functional
 
@@ -190,3 +191,17 @@ def test_a_trained_loss_of_probabilities_is_checked() -> None:
         torch.testing.assert_close(ours.grad, theirs.grad)
         with pytest.raises(RuntimeError, match="all elements of target"):
             run(ours, torch.full((4,), value + 1))
+
+
+def test_a_refused_graph_is_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    traces = []
+    trace = aot.aot_module_simplified
+
+    def counted(*arguments: Any, **how: Any) -> Any:
+        traces.append(how)
+        return trace(*arguments, **how)
+
+    monkeypatch.setattr(aot, "aot_module_simplified", counted)
+    with pytest.raises(RuntimeError), torch.no_grad():
+        compiled(lambda x: functional.celu(x, 0.0))(F)
+    assert len(traces) == 1

@@ -25,7 +25,7 @@ def ran(
     lines: Sequence[str], times: int, step: int = 0, caches: Caches | None = None
 ) -> Cycles:
     """The second half of so many rounds. Each round's memory is `step` bytes on."""
-    found = Trace([Place(4 * at, 4, text) for at, text in enumerate(lines)])
+    found = Trace([Place(4 * at, text, 4) for at, text in enumerate(lines)])
     for number in range(2 * times):
         if number % times == 0:
             found.begins.append(len(found.ran))
@@ -124,7 +124,7 @@ def test_a_level_drops_the_line_that_was_used_least_recently() -> None:
     ],
 )
 def test_effects(text: str, reads: str, writes: str, loads: int, stores: int) -> None:
-    found = effects(Place(0, 4, text))
+    found = effects(Place(0, text, 4))
     assert sorted(found.reads) == sorted(reads.split())
     assert sorted(found.writes) == sorted(writes.split())
     assert (found.loads, found.stores) == (loads, stores)

@@ -89,26 +89,14 @@ class ShortLoop:
         **model_kwargs: Any,
     ) -> Any:
         whole: Any = super()
+        asked = (input_ids, logits_processor, stopping_criteria, generation_config)
         if synced_gpus or not _is_short(
             self, input_ids, generation_config, model_kwargs
         ):
             return whole._sample(
-                input_ids,
-                logits_processor,
-                stopping_criteria,
-                generation_config,
-                synced_gpus=synced_gpus,
-                streamer=streamer,
-                **model_kwargs,
+                *asked, synced_gpus=synced_gpus, streamer=streamer, **model_kwargs
             )
-        answer = Answer(
-            input_ids,
-            logits_processor,
-            stopping_criteria,
-            generation_config,
-            streamer,
-            self.sampling_graphs,
-        )
+        answer = Answer(*asked, streamer, self.sampling_graphs)
         if self.speculation.has_head and _is_dense(input_ids, model_kwargs):
             return self._guided_by_head(answer, input_ids, model_kwargs)
         logits = whole._prefill(input_ids, generation_config, model_kwargs).logits
@@ -164,6 +152,7 @@ class ShortLoop:
         **model_kwargs: Any,
     ) -> Any:
         whole: Any = super()
+        asked = (input_ids, logits_processor, stopping_criteria, generation_config)
         drafts = None
         if (
             not synced_gpus
@@ -175,10 +164,7 @@ class ShortLoop:
             drafts = self.speculation.drafts(generation_config, assistant_model)
         if drafts is None:
             return whole._assisted_decoding(
-                input_ids,
-                logits_processor,
-                stopping_criteria,
-                generation_config,
+                *asked,
                 synced_gpus=synced_gpus,
                 streamer=streamer,
                 inputs_tensor=inputs_tensor,
@@ -187,14 +173,7 @@ class ShortLoop:
                 tokenizer=tokenizer,
                 **model_kwargs,
             )
-        answer = Answer(
-            input_ids,
-            logits_processor,
-            stopping_criteria,
-            generation_config,
-            streamer,
-            self.sampling_graphs,
-        )
+        answer = Answer(*asked, streamer, self.sampling_graphs)
         with contextlib.closing(drafts):
             logits = whole._prefill(input_ids, generation_config, model_kwargs).logits
             if not answer.grow(logits, None):
