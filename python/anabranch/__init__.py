@@ -12,6 +12,7 @@ collectives/    the collectives of torch.distributed in a graph
 describe/       an ATen graph as the JSON that the compiler reads
 trace/          what ran when
 notices/        what makes a model's first calls slow
+guards/         what Dynamo's guards cost a call
 shapes/         programs for sizes that change
 packages/       from a description to an executable, with the caches on disk
 saved/          compiled graphs that PyTorch saves

@@ -36,6 +36,7 @@ from .describe.small_sizes import exception
 from .describe.symbol_table import SMALLEST_SYMBOLIC, admit_small
 from .describe.symbols import Unsupported
 from .errors import OptionError
+from .guards import passed
 from .location import user_line
 from .marks import torch_streams
 from .marks.mark_order import Order
@@ -100,6 +101,8 @@ def anabranch(
     with small_sizes.noting() as symbols:
         call = _traced(module, example_inputs, settings, decompositions, found)
     quiet_code.begin()
+    if observer.current() is None and not saving.is_asked():
+        passed.install()
     call = number_arguments.as_traced(call, module, numbers)
     if symbols:
         again = functools.partial(

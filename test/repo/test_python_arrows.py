@@ -39,13 +39,14 @@ ARROWS: dict[str, set[str]] = {
     "describe": {"marks", "collectives"},
     "trace": set(),
     "notices": set(),
+    "guards": set(),
     "shapes": {"marks", "describe"},
     "packages": {*("marks", "collectives", "describe", "trace", "notices", "shapes")},
     "saved": {"describe", "shapes", "packages"},
     "capture": {"marks", "describe", "shapes", "saved"},
     "backend": {
         *("marks", "collectives", "describe", "shapes", "packages", "saved", "capture"),
-        "notices",
+        *("notices", "guards"),
     },
     "deploy": {"marks", "collectives", "describe", "packages", "capture", "shapes"},
     "method_cache": {

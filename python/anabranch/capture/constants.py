@@ -49,6 +49,7 @@ def guard(module: torch.fx.GraphModule, sources: Sequence[InputSource]) -> None:
     dtypes: set[torch.dtype] = set()
     named: list[Any] = []
     alike: set[Any] = set()
+    roots: set[LocalSource] = set()
     for node, value in _frozen(module, sources):
         source = getattr(node.meta.get("grapharg"), "source", None)
         if source is None:
@@ -59,9 +60,11 @@ def guard(module: torch.fx.GraphModule, sources: Sequence[InputSource]) -> None:
         guards.add(source.make_guard(GuardBuilder.ID_MATCH))
         named.append(source)
         if root := _root(source):
-            # Compilations for other modules do not count towards Dynamo's limit for
-            # this one.
-            guards.add(root.make_guard(GuardBuilder.ID_MATCH))
+            roots.add(root)
+    for root in roots:
+        # Compilations for other modules do not count towards Dynamo's limit for this
+        # one.
+        guards.add(root.make_guard(GuardBuilder.ID_MATCH))
     _forget_tensor_guards(guards, alike)
     owners = [source.owner() for source in sources if source.owner is not None]
     if named and all(owner is not None for owner in owners):

@@ -10,6 +10,7 @@
 //   BindCache       entries of the cache
 //   BindCombine     packages with several programs or processors
 //   BindFrozen      frozen weights
+//   BindGuards      guards that passed
 //   BindPaged       attention over the pages of a server
 //   BindReplay      replayed methods
 
@@ -28,6 +29,7 @@ void bindCache(nanobind::module_ &module);
 void bindCombine(nanobind::module_ &module);
 void bindReplay(nanobind::module_ &module);
 void bindFrozen(nanobind::module_ &module);
+void bindGuards(nanobind::module_ &module);
 void bindPaged(nanobind::module_ &module);
 
 /// Throws the Python error of a failed status (Errors.h). Needs the GIL.

@@ -45,6 +45,7 @@ NB_MODULE(_C, module) {
   anabranch::python::bindCache(module);
   anabranch::python::bindCombine(module);
   anabranch::python::bindFrozen(module);
+  anabranch::python::bindGuards(module);
   anabranch::python::bindPaged(module);
   anabranch::python::bindReplay(module);
 }

@@ -77,6 +77,9 @@ PyObject *python::cellContents(PyObject *cell) {
 
 uint64_t python::dictVersion(PyObject *) { return 0; }
 uint64_t python::typeVersion(PyTypeObject *) { return 0; }
+const uint64_t *python::dictVersionPlace(PyObject *) { return nullptr; }
+PyObject **python::dictPlace(PyObject *) { return nullptr; }
+PyObject **python::codePlace(PyObject *) { return nullptr; }
 
 #else
 
@@ -110,12 +113,25 @@ PyObject *python::functionSlot(PyObject *function, PyObject *name) {
 
 PyObject *python::cellContents(PyObject *cell) { return PyCell_GET(cell); }
 
-uint64_t python::dictVersion([[maybe_unused]] PyObject *dict) {
+uint64_t python::dictVersion(PyObject *dict) {
+  const uint64_t *place = dictVersionPlace(dict);
+  return place ? *place : 0;
+}
+
+const uint64_t *python::dictVersionPlace([[maybe_unused]] PyObject *dict) {
 #if PY_VERSION_HEX < 0x030C0000
-  return reinterpret_cast<PyDictObject *>(dict)->ma_version_tag;
+  return &reinterpret_cast<PyDictObject *>(dict)->ma_version_tag;
 #else
-  return 0;
+  return nullptr;
 #endif
+}
+
+PyObject **python::dictPlace(PyObject *object) {
+  return _PyObject_GetDictPtr(object);
+}
+
+PyObject **python::codePlace(PyObject *function) {
+  return &reinterpret_cast<PyFunctionObject *>(function)->func_code;
 }
 
 uint64_t python::typeVersion(PyTypeObject *type) {

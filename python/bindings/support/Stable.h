@@ -35,6 +35,12 @@ PyObject *cellContents(PyObject *cell);
 uint64_t dictVersion(PyObject *dict);
 uint64_t typeVersion(PyTypeObject *type);
 
+/// Where an object keeps these, for as long as it lives. Null in the stable
+/// ABI, and for the version if this CPython does not count changes.
+const uint64_t *dictVersionPlace(PyObject *dict);
+PyObject **dictPlace(PyObject *object);
+PyObject **codePlace(PyObject *function);
+
 } // namespace anabranch::python
 
 #endif // ANABRANCH_BINDINGS_STABLE_H
