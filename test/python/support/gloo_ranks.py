@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
+
+from script_server import Script, server
 
 # The beginning of every script: it defines `rank` and `ranks`.
 HEAD = """
@@ -45,25 +44,18 @@ dist.destroy_process_group()
 """
 
 
-def start_ranks(folder: Path, script: str, ranks: int) -> list[subprocess.Popen[str]]:
+def start_ranks(folder: Path, script: str, ranks: int) -> list[Script]:
+    """Ranks are forked from two servers in turns, so that neighbours order sets
+    differently, as ranks on two hosts do."""
     path = folder / "ranks.py"
     path.write_text(HEAD + script, encoding="utf-8")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "OMP_NUM_THREADS": "1",
-        "ANABRANCH_THREADS": "1",
-    }
+    threads = {"OMP_NUM_THREADS": "1", "ANABRANCH_THREADS": "1"}
     return [
-        subprocess.Popen(
-            [sys.executable, str(path), str(rank), str(ranks), port],
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+        server(rank % 2, **threads).start(
+            path, [str(rank), str(ranks), port], folder, **threads
         )
         for rank in range(ranks)
     ]
