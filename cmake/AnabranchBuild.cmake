@@ -219,8 +219,9 @@ function(anabranch_room name)
     anabranch_units(test_units tests ${CMAKE_SOURCE_DIR}/src ${tests})
     add_executable(${name}-test ${test_units} ${support})
     target_include_directories(${name}-test PRIVATE ${CMAKE_SOURCE_DIR}/test)
-    if(ANABRANCH_SANITIZE)
-      # Compiling a sanitized test takes thrice as long with optimizations.
+    if(NOT ROOM_LLVM AND NOT CMAKE_CROSSCOMPILING)
+      # Compiling a test takes thrice as long with optimizations, which the room itself
+      # has. The parsed header is for optimized code, and an emulator is slow enough.
       target_compile_options(${name}-test PRIVATE -O0)
     endif()
     if(ROOM_LLVM)
