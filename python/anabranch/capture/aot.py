@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import _C, dynamo_lock, parameter_file, purity, scratch
 from ..describe.description import InputSource
-from ..describe.storages import check_places
+from ..describe.storages import check_parts, check_places
 from ..describe.written import Misplaced, check_views
 from ..report import record_eager
 from ..saved import keys, saving
@@ -45,6 +45,7 @@ from .decompositions import (
     special_functions,
     transformer_layers,
     weight_only,
+    windows,
 )
 from .eager_graph import misdescribed_operator, run_eagerly
 from .flex import calls as flex
@@ -105,6 +106,7 @@ def _with_own(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., A
         transformer_layers,
         selections,
         histograms,
+        windows,
     )
     for module in own:
         table |= module.decompositions()
@@ -177,6 +179,7 @@ def aot(
         return traced
 
     try:
+        refusals.check_outs(module)
         with keys.keyed(saves, key, module, sources):
             if training:
                 return trace(forward, backward)
@@ -185,10 +188,19 @@ def aot(
     except (Misplaced, refusals.Refused) as reason:
         return _run_by_pytorch(module, str(reason))
     except RuntimeError as error:
-        # What a trace cannot say PyTorch still runs.
-        if "as_strided() is non-compositional" not in str(error):
+        found = (why for words, why in _UNTRACED.items() if words in str(error))
+        if (why := next(found, None)) is None:
             raise
-        return _run_by_pytorch(module, "it updates an as_strided() of a view")
+        return _run_by_pytorch(module, why)
+
+
+# What PyTorch runs, and a trace refuses with an error of these words.
+_UNTRACED = {
+    "as_strided() is non-compositional": "it updates an as_strided() of a view",
+    "being mutated that has internal overlap": (
+        "it updates a tensor whose elements share memory"
+    ),
+}
 
 
 def _run_by_pytorch(module: torch.fx.GraphModule, reason: str) -> Callable[..., Any]:
@@ -230,6 +242,7 @@ def _compilers(
         storage_offsets.mend_slices(graph.graph)
         check_views(graph.graph.nodes)
         check_places(graph.graph.nodes)
+        check_parts(graph.graph.nodes)
         refusals.check_calls(graph.graph)
         # The trace ends here: constants are real tensors, so no tracing mode may
         # intercept operators on them.

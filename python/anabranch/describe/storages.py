@@ -8,8 +8,9 @@ from typing import Any
 import torch
 import torch.fx
 
-from .symbols import same
+from .symbols import hint, same
 from .tensors import foreign_strides
+from .views import overlaps
 from .written import Misplaced, is_dense, storage, updates
 
 aten = torch.ops.aten
@@ -31,6 +32,40 @@ _KEEPS_OFFSET = {
     aten.diagonal_scatter.default,
     aten.as_strided_scatter.default,
 }
+
+# Those that change the chosen elements of a tensor and copy the others.
+_CHANGES_PART = _KEEPS_OFFSET - {aten.copy.default}
+
+
+def check_parts(nodes: Iterable[torch.fx.Node]) -> None:
+    """Raises Misplaced if an operator changes a part of a tensor whose elements share
+    memory. Eager PyTorch copies the memory, so elements that share memory with a chosen
+    one change, too; a program keeps each element in a place of its own."""
+    for node in nodes:
+        if node.target in _CHANGES_PART and _shares_memory(node):
+            raise Misplaced("it changes a part of a tensor whose elements share memory")
+
+
+def _shares_memory(node: torch.fx.Node) -> bool:
+    """Whether elements of the changed tensor share memory in eager PyTorch's copy, which
+    repeats no dimension, or elements of the part do."""
+    tensor = node.all_input_nodes[0].meta["val"]
+    sizes, strides = _numbers(tensor.shape), _numbers(tensor.stride())
+    repeats = any(size > 1 and not stride for size, stride in zip(sizes, strides))
+    if not repeats and 0 not in sizes and overlaps(sizes, strides):
+        return True
+    if node.target is not aten.as_strided_scatter.default:
+        return False
+    sizes, strides = (_numbers(node.args[place]) for place in (2, 3))
+    return 0 not in sizes and overlaps(sizes, strides)
+
+
+def _numbers(given: Any) -> list[int]:
+    """The sizes or strides in the call that was traced; none if data decide one."""
+    found = [n.meta["val"] if isinstance(n, torch.fx.Node) else n for n in given]
+    if any(isinstance(n, torch.SymInt) and not n.node.has_hint() for n in found):
+        return []
+    return list(map(hint, found))
 
 
 def check_places(nodes: Iterable[torch.fx.Node]) -> None:

@@ -10,9 +10,11 @@ identity            decomposes torch.eye
 interpolation       decomposes linear interpolation
 quantized_values    decomposes the operators of PT2E's quantised graphs
 refusals            finds calls that eager PyTorch refuses, decomposed or not
+refused_calls       says which calls of operators eager PyTorch refuses
 special_functions   decomposes erfinv, and the functions of the gamma function
 weight_only         decomposes PyTorch's weight-only quantised products
 scaled_products     decomposes the product of floats of eight bits with scales
 selections          decomposes masks among other indices, and sums by a mask
 transformer_layers  decomposes PyTorch's own layers of transformers
+windows             decomposes the gradients of windows of a tensor
 """

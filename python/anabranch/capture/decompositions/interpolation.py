@@ -3,7 +3,10 @@
 Eager PyTorch sums products, `(1 - a) * x + a * y`. PyTorch's decomposition computes
 `x + a * (y - x)`, which is NaN where `x` is infinite, and where the difference
 overflows. Eager PyTorch interpolates images of bytes in fixed point, first the columns,
-then the rows; PyTorch's decomposition does not."""
+then the rows; PyTorch's decomposition does not.
+
+PyTorch's decomposition of the nearest neighbour takes integers, for which eager PyTorch
+has no kernel."""
 
 from __future__ import annotations
 
@@ -22,11 +25,21 @@ from torch._decomp.decompositions import (
 from torch._prims_common import suggest_memory_format
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from . import refusals
+
 aten = torch.ops.aten
 PACKETS = (
     aten.upsample_linear1d,
     aten.upsample_bilinear2d,
     aten.upsample_trilinear3d,
+)
+NEAREST = (
+    aten.upsample_nearest1d,
+    aten.upsample_nearest2d,
+    aten.upsample_nearest3d,
+    aten._upsample_nearest_exact1d,
+    aten._upsample_nearest_exact2d,
+    aten._upsample_nearest_exact3d,
 )
 # The keys under which PyTorch keeps its decompositions of these operators. A trace
 # calls them there, before it looks into a table.
@@ -46,6 +59,22 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     }
 
 
+def _checks() -> dict[Any, Callable[..., Any]]:
+    overloads = [packet.vec for packet in NEAREST]
+    return dict.fromkeys([*overloads, *(p.default for p in NEAREST)], _nearest)
+
+
+def _check_floats(x: torch.Tensor) -> None:
+    if not x.is_floating_point() or x.itemsize == 1:
+        raise refusals.Refused(f"eager PyTorch interpolates no {x.dtype}")
+
+
+def _nearest(x: torch.Tensor, *_: Any) -> None:
+    """Leaves it to PyTorch's decomposition. Refused: eager PyTorch has no kernel."""
+    if x.dtype != torch.uint8:
+        _check_floats(x)
+
+
 class _Thread(threading.local):
     traces = False
 
@@ -56,7 +85,7 @@ _thread = _Thread()
 @contextlib.contextmanager
 def in_traces() -> Iterator[None]:
     """Traces of this thread take the operators apart by `decompositions()`."""
-    for operator, parts in decompositions().items():
+    for operator, parts in (decompositions() | _checks()).items():
         _install(operator, parts)
     before, _thread.traces = _thread.traces, True
     try:
@@ -78,6 +107,8 @@ class _Kernel:
         if not _thread.traces:
             return self.others(*args, **kwargs)
         result = self.parts(*args, **kwargs)
+        if result is None:
+            return self.others(*args, **kwargs)
         if result is NotImplemented:
             with torch._C._AutoDispatchBelowAutograd():
                 return self.operator(*args, **kwargs)
@@ -111,6 +142,7 @@ def _with_sizes(
 ) -> Any:
     given = [*factors, *[None] * (len(sizes) - len(factors))]
     if x.is_floating_point():
+        _check_floats(x)
         return _interpolate(x, sizes, align_corners, given)
     if x.dtype == torch.uint8 and len(sizes) == 2:
         return _interpolate_bytes(x, sizes, align_corners, given)

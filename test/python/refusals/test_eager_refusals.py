@@ -142,6 +142,65 @@ PAIRS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         lambda: functional.max_unpool2d(IMAGE, N.view(1, 1, 3, 4), 2),
         lambda: functional.max_unpool2d(IMAGE, N.view(1, 1, 3, 4) - 1, 2),
     ),
+    "logaddexp": (lambda: torch.logaddexp(F, N), lambda: torch.logaddexp(N, N)),
+    "heaviside": (lambda: torch.heaviside(F, F), lambda: torch.heaviside(F, WIDE)),
+    "complex": (lambda: torch.complex(F, F), lambda: torch.complex(F, WIDE)),
+    "topk": (lambda: N.topk(1), lambda: MASK.topk(1)),
+    "clamp, bools": (lambda: N.clamp(0, 1), lambda: MASK.clamp(MASK, MASK)),
+    "threshold, negative": (
+        lambda: functional.threshold(F, 1, -1.5),
+        lambda: functional.threshold(U, 1, -1.5),
+    ),
+    "dot": (lambda: N[0].dot(N[1]), lambda: MASK[0].dot(MASK[1])),
+    "glu": (lambda: functional.glu(F), lambda: functional.glu(N)),
+    "nearest": (
+        lambda: functional.interpolate(U[None], scale_factor=2),
+        lambda: functional.interpolate(N[None], scale_factor=2),
+    ),
+    "avg_pool3d": (
+        lambda: functional.avg_pool3d(IMAGE, (1, 1, 2)),
+        lambda: functional.avg_pool3d(IMAGE.half(), (1, 1, 2)),
+    ),
+    "max_pool1d": (
+        lambda: functional.max_pool1d(F, 2),
+        lambda: functional.max_pool1d(N, 2),
+    ),
+    "nll_loss": (
+        lambda: functional.nll_loss(F, N[0, :3]),
+        lambda: functional.nll_loss(F, N[0, :3].int()),
+    ),
+    "binary_cross_entropy, dtypes": (
+        lambda: functional.binary_cross_entropy(MASK.float(), MASK.float()),
+        lambda: functional.binary_cross_entropy(MASK.float(), MASK.double()),
+    ),
+    "batch_norm": (
+        lambda: functional.batch_norm(HALF, F[0], F[0].abs()),
+        lambda: functional.batch_norm(F, WIDE[0], WIDE[0].abs()),
+    ),
+    "cross": (
+        lambda: torch.linalg.cross(F, F, dim=0),
+        lambda: torch.linalg.cross(F, WIDE, dim=0),
+    ),
+    "index_select": (
+        lambda: F.index_select(0, ROW.int()),
+        lambda: F.index_select(0, ROW.byte()),
+    ),
+    "masked_scatter": (
+        lambda: F.masked_scatter(MASK, WIDE.float()),
+        lambda: F.masked_scatter(MASK.byte(), F),
+    ),
+    "masked_fill, rare": (
+        lambda: U.masked_fill(MASK, 1),
+        lambda: U.to(torch.uint16).masked_fill(MASK, 1),
+    ),
+    "out": (
+        lambda: torch.aminmax(F, out=(F.new_zeros(()), F.new_zeros(()))),
+        lambda: torch.aminmax(F, out=(F.new_zeros(()), WIDE.new_zeros(()))),
+    ),
+    "out, converted": (
+        lambda: torch.exp(F, out=WIDE.clone()),
+        lambda: torch.exp(WIDE, out=N.clone()),
+    ),
     "binary_cross_entropy, NaN": (
         lambda: functional.binary_cross_entropy(MASK.float(), MASK.float()),
         lambda: functional.binary_cross_entropy(F.log().sigmoid(), MASK.float()),
@@ -164,6 +223,36 @@ def test_a_compiled_call_refuses_what_eager_pytorch_refuses(name: str) -> None:
     for dynamic in (False, True):
         assert isinstance(outcome(compiled(bad, dynamic=dynamic)), Exception)
     torch.testing.assert_close(outcome(compiled(good)), outcome(good), equal_nan=True)
+
+
+# Each: a function of a tensor and a number, two numbers that eager PyTorch takes, and one
+# that it refuses.
+NUMBERS: dict[str, tuple[Callable[[Any, Any], Any], torch.Tensor, list[Any]]] = {
+    "celu": (functional.celu, F, [0.5, 1.5, 0.0]),
+    "celu, size": (lambda x, n: functional.celu(x, n - 3), F, [4, 5, 3]),
+    "smooth_l1_loss": (
+        lambda x, b: functional.smooth_l1_loss(x, x + 1, beta=b),
+        F,
+        [0.5, 1.5, -1.0],
+    ),
+    "floor_divide": (lambda x, n: x // n, N, [2, 3, 0]),
+    "clamp": (lambda x, n: x.clamp(max=n), U, [2, 3, 300]),
+    "masked_fill": (lambda x, n: x.masked_fill(x > 3, n), U, [2, 3, 300]),
+    "full": (lambda x, n: torch.full((2,), n, dtype=x.dtype), U, [2, 3, 300]),
+    "pow": (lambda x, n: x**n, N, [2, 3, -1]),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_that_changes_is_refused_when_it_is_wrong(name: str) -> None:
+    function, x, numbers = NUMBERS[name]
+    run = compiled(function, dynamic=True)
+    for number in numbers[:2]:
+        torch.testing.assert_close(run(x, number), function(x, number))
+    for call in (function, run):
+        with pytest.raises(RuntimeError):
+            call(x, numbers[2])
+    torch.testing.assert_close(run(x, numbers[0]), function(x, numbers[0]))
 
 
 def test_the_error_is_that_of_eager_pytorch() -> None:
