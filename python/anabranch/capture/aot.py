@@ -40,6 +40,7 @@ from .decompositions import (
     interpolation,
     quantized_values,
     refusals,
+    refused_writes,
     scaled_products,
     selections,
     special_functions,
@@ -179,7 +180,7 @@ def aot(
         return traced
 
     try:
-        refusals.check_outs(module)
+        refused_writes.check_writes(module)
         with keys.keyed(saves, key, module, sources):
             if training:
                 return trace(forward, backward)

@@ -97,3 +97,44 @@ def test_windows_that_are_read_stay_in_programs() -> None:
     loss(theirs).backward()
     torch.testing.assert_close(ours.grad, theirs.grad)
     assert counters.eager_graphs == 0
+
+
+def shifted(x: torch.Tensor) -> torch.Tensor:
+    x[1:] = x[:-1]
+    return x
+
+
+def added(x: torch.Tensor) -> torch.Tensor:
+    x[1:] += x[:-1]
+    return x
+
+
+# Pairs of writes: eager PyTorch takes the first one and refuses the second.
+REFUSED: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "copy_": (lambda x: x[12:].copy_(x[:12]), lambda x: x[1:].copy_(x[:-1])),
+    "setitem": (lambda x: shifted(x.clone()[::23]), shifted),
+    "iadd": (lambda x: added(x.clone()[::23]), added),
+    "expanded": (
+        lambda x: x[:1].expand(4).clone().add_(1),
+        lambda x: x[:1].expand(4).add_(1),
+    ),
+    "out, pointwise": (
+        lambda x: torch.exp(x, out=x),
+        lambda x: torch.exp(x[1:], out=x[:-1]),
+    ),
+    "out, moved": (
+        lambda x: torch.cat([x[:3], x[3:6]], out=x.new_empty(6)),
+        lambda x: torch.cat([x[:3], x[3:6]], out=x[:6]),
+    ),
+    "of data": (lambda x: x[x > 3].add_(1), lambda x: x[:1].expand(4).mul_(x[x > 19])),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", REFUSED)
+def test_writes_that_eager_pytorch_refuses(name: str, dynamic: bool) -> None:
+    good, bad = REFUSED[name]
+    check(good, X.clone(), dynamic=dynamic, calls=1)
+    for call in (bad, compiled(bad, dynamic=dynamic)):
+        with pytest.raises(RuntimeError):
+            call(X.clone())

@@ -11,6 +11,7 @@ interpolation       decomposes linear interpolation
 quantized_values    decomposes the operators of PT2E's quantised graphs
 refusals            finds calls that eager PyTorch refuses, decomposed or not
 refused_calls       says which calls of operators eager PyTorch refuses
+refused_writes      finds writes that eager PyTorch refuses
 special_functions   decomposes erfinv, and the functions of the gamma function
 weight_only         decomposes PyTorch's weight-only quantised products
 scaled_products     decomposes the product of floats of eight bits with scales
