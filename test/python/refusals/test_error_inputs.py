@@ -21,7 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
 FULL = os.environ.get("ANABRANCH_OPINFO") == "full"
-CHUNK, _, CHUNKS = os.environ.get("ANABRANCH_OPINFO_CHUNK", "1/16").partition("/")
+CHUNK, _, CHUNKS = os.environ.get("ANABRANCH_OPINFO_CHUNK", "1/32").partition("/")
 
 # What a trace cannot tell from a right call, by operator.
 KNOWN: dict[str, str] = {}
