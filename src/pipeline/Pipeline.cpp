@@ -10,7 +10,6 @@
 #include "native/object/Link.h"
 #include "native/object/LowerToLLVM.h"
 #include "package/verify/Programs.h"
-#include "pipeline/ReleaseCode.h"
 #include "schedule/serialize/MergePrograms.h"
 #include "schedule/serialize/SerializeProgram.h"
 
@@ -246,10 +245,10 @@ void Compilation::dump(Phase phase) {
 Outcome Compilation::codegen() {
   // Lowering kernels needs no code of the earlier phases, and LLVM needs no
   // code of the lowering. Both give their pages back.
-  releaseCode();
+  code.release();
   native::CompileOptions settings;
   settings.target = target;
-  settings.lowered = releaseCode;
+  settings.lowered = [this] { code.release(); };
   // A caller that asks for dumps or reasons gets every kernel compiled, none
   // from the cache.
   if (objects.find && !options.debug && !options.explain)

@@ -11,6 +11,7 @@
 #include "package/folder/Writer.h"
 #include "pipeline/Options.h"
 #include "pipeline/Phases.h"
+#include "pipeline/ReleaseCode.h"
 #include "pipeline/Report.h"
 #include "llvm/Support/ThreadPool.h"
 #include <functional>
@@ -54,6 +55,7 @@ private:
   void dump(Phase phase);
   void take(mlir::Diagnostic &diagnostic);
 
+  CodeOfPhases code;
   Options options;
   Progress progress;
   native::ObjectStore objects; ///< no functions in it: there is no store

@@ -61,5 +61,14 @@ static int release(dl_phdr_info *object, size_t, void *) {
 
 void releaseCode() { dl_iterate_phdr(release, nullptr); }
 
+void CodeOfPhases::release() {
+  constexpr std::chrono::milliseconds shortPhases(20);
+  Clock::time_point now = Clock::now();
+  if (now - released < shortPhases)
+    return;
+  releaseCode();
+  released = now;
+}
+
 } // namespace pipeline
 } // namespace anabranch
