@@ -91,6 +91,9 @@ if(NOT ANABRANCH_RUNTIME_ONLY)
   add_custom_target(anabranch_tablegen_all DEPENDS ${tablegen_files})
 endif()
 
+set(ANABRANCH_PARSED_HEADERS "" CACHE FILEPATH
+  "the precompiled.pch of a build folder with the same flags; empty: this build parses the headers")
+
 # MLIR's headers take most of the time of a file that includes them, so clang parses
 # those that most files include once. A file names its includes all the same: clang-tidy
 # reads it without. CMake's own precompiled headers hold paths of the checkout, by which
@@ -103,13 +106,18 @@ function(anabranch_parse_headers)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   separate_arguments(flags NATIVE_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${LLVM_DEFINITIONS}")
   get_directory_property(options COMPILE_OPTIONS)
+  add_custom_target(precompiled DEPENDS precompiled.pch)
+  if(ANABRANCH_PARSED_HEADERS)
+    add_custom_command(OUTPUT precompiled.pch DEPENDS ${ANABRANCH_PARSED_HEADERS}
+      COMMAND ${CMAKE_COMMAND} -E create_symlink ${ANABRANCH_PARSED_HEADERS} precompiled.pch)
+    return()
+  endif()
   add_custom_command(OUTPUT precompiled.pch
     COMMAND ${ANABRANCH_COMPILER_COMMAND} ${flags} ${options} -std=c++17 -fPIC -fvisibility=hidden
             -fvisibility-inlines-hidden -isystem ${MLIR_INCLUDE_DIRS} ${headers} -xc++-header /dev/null
             -fpch-instantiate-templates -Xclang -fno-pch-timestamp -MD -MF precompiled.d -MT precompiled.pch -o precompiled.pch
     DEPFILE ${CMAKE_BINARY_DIR}/precompiled.d
     COMMENT "Parsing MLIR's headers for all files" VERBATIM)
-  add_custom_target(precompiled DEPENDS precompiled.pch)
 endfunction()
 
 if(NOT ANABRANCH_RUNTIME_ONLY AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")

@@ -14,7 +14,12 @@ case "${1:-}" in
     options=("${runtime[@]}" -DANABRANCH_SANITIZE=thread)
     targets=("${with_threads[@]}")
     ;;
-  fuzz) options=(-DANABRANCH_FUZZ=ON) ;;
+  fuzz)
+    options=(-DANABRANCH_FUZZ=ON)
+    # The usual build has parsed MLIR's headers.
+    parsed=$PWD/build/precompiled.pch
+    [ ! -e "$parsed" ] || options+=("-DANABRANCH_PARSED_HEADERS=$parsed")
+    ;;
   *) echo "usage: sanitized.sh address|thread|fuzz" >&2; exit 2 ;;
 esac
 folder=build-$1

@@ -21,6 +21,7 @@ from repository import ROOT, tracked
 pytestmark = pytest.mark.slow
 
 LIT = Path(sys.executable).parent / "lit"
+PARSED_HEADERS = ROOT / "build" / "precompiled.pch"
 HEAD = """//===- {name} - a recipe's test ===//
 // SPDX-License-Identifier: Apache-2.0
 """
@@ -250,6 +251,8 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         recipe.follow(folder)
     compilers = ["-DCMAKE_C_COMPILER=clang-19", "-DCMAKE_CXX_COMPILER=clang++-19"]
     options = [*compilers, "-DANABRANCH_PYTHON=OFF"]
+    if PARSED_HEADERS.exists():
+        options.append(f"-DANABRANCH_PARSED_HEADERS={PARSED_HEADERS}")
     run(["cmake", "-G", "Ninja", "-B", "build", *options], folder)
     run(["ninja", "-C", "build", "-j2", "anabranch-opt", "runtime-test"], folder)
     return folder
