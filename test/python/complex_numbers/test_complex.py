@@ -221,3 +221,17 @@ def test_random_graphs(seed) -> None:
         torch.testing.assert_close(
             mine.to(torch.complex128), right, atol=2e-5, rtol=2e-4
         )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda z: z.sgn(),
+        lambda z: z.to(torch.complex64) * 2,
+        lambda z: (z.to(torch.complex64).exp() * 1j).to(torch.complex32),
+        lambda z: z.to(torch.complex64).conj().imag + z.real,
+    ],
+)
+def test_narrow_complex_numbers_keep_both_parts(function):
+    z = rand(5, dtype=torch.complex64).to(torch.complex32)
+    torch.testing.assert_close(compiled(function)(z), function(z))

@@ -151,6 +151,8 @@ class _Rewriter:
             return node.target is aten._neg_view.default
         if node.target is operator.getitem:
             return node.args[0] in self.parts
+        if any(map(_has_no_parts, (node, *node.all_input_nodes))):
+            return False
         return (
             node.target in RULES
             or node.target in moves.EACH_PART
@@ -332,6 +334,11 @@ def _after(node: Node) -> Node:
     while place.op == "placeholder":
         place = place.next
     return place
+
+
+def _has_no_parts(node: Node) -> bool:
+    """Whether the value is complex32, which PyTorch alone computes."""
+    return getattr(_value(node), "dtype", None) is torch.complex32
 
 
 def _is_infinite(value: Any) -> bool:
