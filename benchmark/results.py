@@ -2,10 +2,11 @@
 
 results.py keep [RUN]   puts the cases of a run (benchmark/runs/*.json; the newest
                         unless named) into the file of its machine, and writes the pages
-results.py pages        writes benchmark/results/*.md, and of README.md the claim and the table
+results.py pages        writes the pages of figures, and of README.md the claim and the table
 results.py check        fails if a page differs from the kept figures
 
-A machine has one file, benchmark/results/<machine>.json. Each case in it names the run
+A machine has one file, benchmark/results/<machine>.json, and one in language/ for rates of
+language models (language/equal_bits.py), which claims leave out. Each case in it names the run
 that it comes from, so that a run of a few cases replaces only these. Nothing is left
 out: a case that failed or lost is kept like the others."""
 
@@ -52,6 +53,15 @@ README_CASES = (
     "memory",
 )
 
+# Rates have a page of their own, since there larger is better.
+RATES = "language"
+ROUNDS_LIKE = {"llama.cpp": "Anabranch, bytes", "OpenVINO": "Anabranch, bytes, bf16"}
+ABOUT_RATES = (
+    "Written by `benchmark/results.py` from the JSON beside this page. Larger is better.",
+    "Rates are medians of rounds in turns; the JSON has the slowest and the fastest round.",
+    "`benchmark/language/equal_bits.py` says what the cells mean and how programs round.",
+    "The last columns are Anabranch's rate, with the rounding of a peer, over the peer's.",
+)
 ABOUT_PAGES = (
     "Written by `benchmark/results.py` from the JSON beside this page. Smaller is better.",
     "Times are medians; the JSON has the fastest and slowest tenths and the notes too.",
@@ -74,7 +84,7 @@ def without_places(row: dict) -> dict:
 
 def keep(run: dict) -> Path:
     """Merges a run into the figures of its machine."""
-    path = RESULTS / f"{machine_name(run['machine'])}.json"
+    path = RESULTS / run.get("page", "") / f"{machine_name(run['machine'])}.json"
     kept = read(path) if path.exists() else {"runs": {}, "cases": {}}
     kept["machine"] = run["machine"]
     date = run["run"]["date"]
@@ -103,13 +113,24 @@ def about(machine: dict) -> str:
     return f"{machine['cpu']}{core}, {machine['cpus']} CPUs, {machine['capability']}"
 
 
-def page(kept: dict) -> str:
+def over_peers(rows: dict[str, Row]) -> dict[str, str]:
+    """For each peer the rate of Anabranch, with the peer's rounding, over the peer's."""
+    found = {}
+    for peer, own in ROUNDS_LIKE.items():
+        if peer in rows:
+            like = rows.get(own, rows.get("Anabranch", Row(own)))
+            both = like.value and rows[peer].value
+            found[peer] = f"{like.value / rows[peer].value:.2f}" if both else ""
+    return found
+
+
+def page(kept: dict, rates: bool = False) -> str:
     """All cases. Cases with the same contenders share a table."""
     machine = kept["machine"]
     lines = [
         f"# {about(machine)}",
         "",
-        *ABOUT_PAGES,
+        *(ABOUT_RATES if rates else ABOUT_PAGES),
         "",
     ]
     lines += table(
@@ -123,9 +144,15 @@ def page(kept: dict) -> str:
     for name, case in kept["cases"].items():
         rows = rows_of(case)
         cells = [f"`{name}`", case["what"], case["run"], *map(cell, rows.values())]
+        if rates:
+            cells = [*cells[1:], *over_peers(rows).values()]
         groups.setdefault(tuple(rows), []).append(cells)
     for contenders, cases in groups.items():
-        lines += ["", *table(["case", "what", "run", *contenders], cases)]
+        heads = ["case", "what", "run", *contenders]
+        if rates:
+            peers = [peer for peer in ROUNDS_LIKE if peer in contenders]
+            heads = [*heads[1:], *(f"of {peer}" for peer in peers)]
+        lines += ["", *table(heads, cases)]
     return "\n".join(lines) + "\n"
 
 
@@ -191,10 +218,10 @@ def claim(records: list[dict]) -> str:
 
 def readme(text: str) -> str:
     """README.md with the claim, and the table of the machine that its marker names."""
-    records = [read(path) for path in sorted(RESULTS.glob("*.json"))]
+    kept = [read(path) for path in sorted(RESULTS.glob("*.json"))]
     if not CLAIM.search(text):
         sys.exit("README.md has no line `<!-- claim -->`")
-    text = CLAIM.sub(lambda m: m[1] + claim(records) + m[2], text)
+    text = CLAIM.sub(lambda m: m[1] + claim(kept) + m[2], text)
     found = MARKED.search(text)
     if not found:
         sys.exit("README.md has no line `<!-- benchmark MACHINE -->`")
@@ -203,10 +230,18 @@ def readme(text: str) -> str:
     return text[: found.start()] + begin + figures + end + text[found.end() :]
 
 
+def records() -> list[Path]:
+    """The files of kept figures."""
+    return [
+        path for at in ("", RATES) for path in sorted((RESULTS / at).glob("*.json"))
+    ]
+
+
 def pages() -> dict[Path, str]:
     """The text that each page should have."""
     found = {
-        path.with_suffix(".md"): page(read(path)) for path in RESULTS.glob("*.json")
+        path.with_suffix(".md"): page(read(path), path.parent.name == RATES)
+        for path in records()
     }
     return {**found, README: readme(README.read_text())}
 

@@ -18,7 +18,7 @@ def test_pages_equal_the_figures() -> None:
     assert not results.check(), "run benchmark/results.py pages"
 
 
-@pytest.mark.parametrize("path", sorted(results.RESULTS.glob("*.json")), ids=str)
+@pytest.mark.parametrize("path", results.records(), ids=str)
 def test_figures_name_machine_and_run(path: Path) -> None:
     kept = json.loads(path.read_text())
     assert path.stem == results.machine_name(kept["machine"])
@@ -78,6 +78,47 @@ def test_the_claim_is_a_range_over_all_machines_and_peers() -> None:
     text = results.claim(found)
     assert "0.50 to 0.75 of" in text and "0.62 to 1.50 of that of the fastest" in text
     assert all(len(line) <= 110 for line in text.splitlines())
+
+
+def test_a_page_of_rates_compares_with_the_peer_s_rounding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    whole = {
+        "Anabranch": 50.0,
+        "Anabranch, bytes": 60.0,
+        "Anabranch, bytes, bf16": 90.0,
+        "llama.cpp": 40.0,
+        "OpenVINO": 120.0,
+    }
+    floats = {"Anabranch": 30.0, "llama.cpp": 20.0, "OpenVINO": 0.0}
+    cases = {
+        name: {
+            "what": name,
+            "rows": [
+                {"contender": who, "value": value, "unit": "tokens/s"}
+                if value
+                else {"contender": who, "error": "cannot"}
+                for who, value in rates.items()
+            ],
+        }
+        for name, rates in (("few", whole), ("many", floats))
+    }
+    path = results.keep(
+        {
+            "machine": {"cpu": "A", "cpus": 2, "capability": "AVX2"},
+            "page": results.RATES,
+            "run": {"date": "2026-01-01", "torch": "2", "python": "3", "threads": 2}
+            | {"source": "test"},
+            "cases": cases,
+        }
+    )
+    assert path.parent == tmp_path / results.RATES
+    text = results.page(json.loads(path.read_text()), rates=True)
+    assert "Larger is better" in text and "Smaller" not in text
+    assert "| few | 2026-01-01 | 50 tokens/s |" in text
+    assert text.count("| 1.50 | 0.75 |") == 1
+    assert "| failed | 1.50 |  |" in text
 
 
 def test_names_of_machines_tell_cores_apart() -> None:
