@@ -22,6 +22,10 @@ def gemma2():
     return transformers.Gemma2ForCausalLM(config).eval()
 
 
+def third_of_a_token(input_ids, scores, **_):
+    return input_ids[:, -1] % 3 == 0
+
+
 def answers_alone(model, prompts, settings):
     found = []
     for number, (tokens, more) in enumerate(zip(prompts, settings)):
@@ -36,7 +40,14 @@ def test_random_arrivals_get_the_tokens_that_they_get_alone(make):
     model, chance = make(), random.Random(make.__name__)
     compiled = llm.compile(model, max_batch=3, max_length=64)
     prompts = [prompt(1, chance.randint(1, 40)) for _ in range(9)]
-    ways = [{}, {"do_sample": True, "top_k": 20}, {"repetition_penalty": 1.3}]
+    third = transformers.StoppingCriteriaList([third_of_a_token])
+    ways = [
+        {},
+        {"do_sample": True, "top_k": 20},
+        {"repetition_penalty": 1.3},
+        {"eos_token_id": [*range(0, 90, 7)]},
+        {"stopping_criteria": third},
+    ]
     settings = [
         {"max_new_tokens": chance.randint(1, 20)} | chance.choice(ways) for _ in prompts
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 import types
 from typing import ClassVar
 
@@ -12,10 +13,15 @@ import transformers
 from decoders import SPREAD, gpt2, llama, prompt
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from transformers.generation.stopping_criteria import (
+    EosTokenCriteria,
+    MaxLengthCriteria,
+)
 
 from anabranch import llm
 from anabranch.llm.decoding import decoding_loop, look_ahead
 from anabranch.llm.sampling.calling_thread import LARGE, one_thread
+from anabranch.llm.sampling.endings import Endings
 
 ROWS, LENGTH = 3, 48
 
@@ -237,6 +243,28 @@ class Known(Notes):
     """The same as one of transformers."""
 
     __module__ = transformers.TemperatureLogitsWarper.__module__
+
+
+def test_answers_end_where_all_criteria_together_end_them():
+    """`Endings` looks at the newest tokens; transformers' list reads all of them."""
+    chance = random.Random(0)
+    ended = 0
+    for _ in range(200):
+        made = [
+            lambda: MaxLengthCriteria(chance.randint(3, 9)),
+            lambda: EosTokenCriteria(chance.sample(range(6), chance.randint(1, 3))),
+            lambda: third_of_a_token,
+        ]
+        criteria = transformers.StoppingCriteriaList(
+            chance.choice(made)() for _ in range(chance.randint(0, 3))
+        )
+        endings, length = Endings(criteria), chance.randint(2, 9)
+        rows = torch.randint(6, (chance.randint(1, 4), length))
+        wanted = [bool(end) for end in criteria(rows, None)]
+        new = rows[:, -1].tolist()
+        assert endings.after(new, length, rows.clone) == wanted
+        ended += sum(wanted)
+    assert ended > 100
 
 
 def test_small_operators_between_steps_use_one_thread(monkeypatch):

@@ -49,15 +49,16 @@ class BatchSteps(nn.Module):
         """Text for the key of a program in the compile cache."""
         return f"stored={self._stored}"
 
-    def logits(
+    def next_logits(
         self,
         pool: Pool,
         tokens: Sequence[Sequence[int]],
         starts: Sequence[int],
         tables: Sequence[Sequence[int]],
         size: int,
-    ) -> torch.Tensor:
-        """The logits after the last token of each row: [len(tokens), vocabulary].
+    ) -> tuple[torch.Tensor, list[int]]:
+        """The logits after the last token of each row, [len(tokens), vocabulary], and
+        the likeliest token of each.
 
         tokens  one token of each row, or up to `size` tokens of one row
         starts  how many earlier tokens of each row the pool already has
@@ -87,7 +88,7 @@ class BatchSteps(nn.Module):
             ]
             read[row][: len(own)] = own[:count]
         at = torch.tensor(positions)
-        found = self._programs.call(
+        logits, likeliest = self._programs.call(
             (rows, size),
             self.compute,
             torch.tensor(ids),
@@ -99,7 +100,7 @@ class BatchSteps(nn.Module):
             pool.layers,
             first=functools.partial(self._first, rows, size, pool),
         )
-        return found[: len(tokens), 0]
+        return logits[: len(tokens), 0], likeliest[: len(tokens)].tolist()
 
     def _masks_of_blocks(self, positions: torch.Tensor, count: int) -> Mask:
         """The masks of a step: [rows, 1, tokens, count, BLOCK]."""
@@ -129,8 +130,9 @@ class BatchSteps(nn.Module):
         written: torch.Tensor,
         table: torch.Tensor,
         kept: list[tuple[Kept, Kept]],
-    ) -> torch.Tensor:
-        """The logits of the column `end` of the tokens: [rows, 1, vocabulary]."""
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The logits of the column `end` of the tokens, [rows, 1, vocabulary], and the
+        likeliest words [rows]."""
         layers = [PagedLayer(*layer, written, table) for layer in kept]
         found = self.model(
             input_ids=ids,
@@ -141,7 +143,8 @@ class BatchSteps(nn.Module):
             **({"logits_to_keep": end} if self._keeps else {}),
             return_dict=True,
         ).logits
-        return found if self._keeps else found[:, end]
+        logits = found if self._keeps else found[:, end]
+        return logits, logits[:, -1].argmax(-1)
 
 
 def _each(change: Callable[[torch.Tensor], torch.Tensor], masks: Mask) -> Mask:

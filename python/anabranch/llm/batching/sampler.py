@@ -10,6 +10,7 @@ import torch
 from transformers.generation.configuration_utils import GenerationMode
 
 from ..sampling.calling_thread import is_light, one_thread
+from ..sampling.endings import Endings
 from ..sampling.token_draws import TokenDraws
 
 MODES = (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE)
@@ -76,24 +77,33 @@ class Sampler:
             generator = None if seed is None else torch.Generator().manual_seed(seed)
             graphs = model.sampling_graphs
             self._draws = TokenDraws(graphs, self._processors, ids, generator)
-        self._criteria = model._get_stopping_criteria(
-            generation_config=config,
-            stopping_criteria=criteria or [],
-            tokenizer=tokenizer,
+        self._endings = Endings(
+            model._get_stopping_criteria(
+                generation_config=config,
+                stopping_criteria=criteria or [],
+                tokenizer=tokenizer,
+            )
         )
 
-    def next(self, tokens: list[int], logits: torch.Tensor) -> tuple[int, bool]:
-        """The next token after `tokens`, chosen by logits [vocabulary]; and whether it
-        is the last one."""
-        ids, row = torch.tensor([tokens]), logits.unsqueeze(0)
-        if self._draws is not None:
-            token = int(self._draws.next(row, lambda: ids))
-        else:
-            token = self._likeliest(ids, row)
-        ids = torch.cat([ids, torch.tensor([[token]])], 1)
-        return token, bool(self._criteria(ids, None).all())
+    def next(
+        self, tokens: list[int], logits: torch.Tensor, likeliest: int
+    ) -> tuple[int, bool]:
+        """The next token after `tokens`; and whether it is the last one.
 
-    def _likeliest(self, ids: torch.Tensor, logits: torch.Tensor) -> int:
+        logits     [vocabulary]
+        likeliest  the token with the largest of them
+        """
+        token = self._chosen(tokens, logits.unsqueeze(0), likeliest)
+        (ends,) = self._endings.after(
+            [token], len(tokens) + 1, lambda: torch.tensor([[*tokens, token]])
+        )
+        return token, ends
+
+    def _chosen(self, tokens: list[int], logits: torch.Tensor, likeliest: int) -> int:
+        if self._draws is not None:
+            return int(self._draws.next(logits, lambda: torch.tensor([tokens])))
+        if not self._processors:
+            return likeliest
         with one_thread(logits) if self._light else contextlib.nullcontext():
             scores = logits.to(torch.float32, copy=True)
-            return int(self._processors(ids, scores).argmax(-1))
+            return int(self._processors(torch.tensor([tokens]), scores).argmax(-1))

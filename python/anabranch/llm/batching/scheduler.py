@@ -48,8 +48,8 @@ class Request:
         """Whether the next token that a step reads has a slot."""
         return self._cached < len(self._blocks) * BLOCK
 
-    def _append(self, logits: torch.Tensor) -> None:
-        token, ends = self._sampler.next(self.tokens, logits)
+    def _append(self, logits: torch.Tensor, likeliest: int) -> None:
+        token, ends = self._sampler.next(self.tokens, logits, likeliest)
         self.tokens.append(token)
         if self._streamer is not None:
             self._streamer.put(torch.tensor([token]))
@@ -193,26 +193,26 @@ class Batch:
 
     def _read_chunk(self, request: Request) -> None:
         begin, end, size = request._chunks.popleft()
-        logits = self._steps.logits(
+        logits, likeliest = self._steps.next_logits(
             self._pool, [request.tokens[begin:end]], [begin], [request._table], size
         )
         request._cached = end
         if not request._chunks:
-            request._append(logits[0])
+            request._append(logits[0], likeliest[0])
 
     def _decode(self, requests: list[Request]) -> None:
         if not requests:
             return
-        logits = self._steps.logits(
+        logits, likeliest = self._steps.next_logits(
             self._pool,
             [request.tokens[-1:] for request in requests],
             [request._cached for request in requests],
             [request._table for request in requests],
             1,
         )
-        for request, own in zip(requests, logits):
+        for request, *own in zip(requests, logits, likeliest):
             request._cached += 1
-            request._append(own)
+            request._append(*own)
 
     def _leave(self) -> None:
         for request in self.running:

@@ -7,19 +7,15 @@ runs in transformers' loop."""
 from __future__ import annotations
 
 import contextlib
-import math
 from typing import Any, Protocol
 
 import torch
 from transformers import GenerationMixin, LogitsProcessorList
-from transformers.generation.stopping_criteria import (
-    EosTokenCriteria,
-    MaxLengthCriteria,
-    StoppingCriteriaList,
-)
+from transformers.generation.stopping_criteria import StoppingCriteriaList
 
 from ..key_values import KeyValueCache
 from ..sampling.calling_thread import is_light, one_thread
+from ..sampling.endings import Endings
 from ..sampling.short_processors import ShortProcessors
 from ..sampling.token_draws import SamplingGraphs, TokenDraws
 from ..speculation.speculation import Speculation
@@ -266,21 +262,12 @@ class Answer:
         self._pad = config._pad_token_tensor
         self._pads = any(hasattr(one, "eos_token_id") for one in criteria)
         self._unfinished = [True] * prompt.shape[0]
-        self._ends: set[int] = set()
-        self._longest = math.inf
-        self._criteria = StoppingCriteriaList()  # the others
-        for one in criteria:
-            if type(one) is MaxLengthCriteria:
-                self._longest = min(self._longest, one.max_length)
-            elif type(one) is EosTokenCriteria:
-                self._ends.update(one.eos_token_id.tolist())
-            else:
-                self._criteria.append(one)
+        self._endings = Endings(criteria)
 
     @property
     def room(self) -> float:
         """How many tokens the rows still take."""
-        return self._longest - self._length
+        return self._endings.longest - self._length
 
     @property
     def last(self) -> torch.Tensor:
@@ -311,7 +298,7 @@ class Answer:
         self._last = new
         self._pending.append(new)
         self._length += 1
-        ended = self._ended(new)
+        ended = self._endings.after(new.tolist(), self._length, self._join)
         self._unfinished = [a and not b for a, b in zip(self._unfinished, ended)]
         if self._streamer is not None:
             self._streamer.put(new.cpu())
@@ -323,15 +310,6 @@ class Answer:
             parts = [self._tokens, torch.stack(self._pending, 1)]
             self._tokens, self._pending = torch.cat(parts, 1), []
         return self._tokens
-
-    def _ended(self, new: torch.Tensor) -> list[bool]:
-        """Whether each row is complete."""
-        longest, ends = self._length >= self._longest, self._ends
-        ended = [longest or token in ends for token in new.tolist()]
-        if self._criteria:
-            others = self._criteria(self._join(), None).tolist()
-            ended = [a or b for a, b in zip(ended, others)]
-        return ended
 
     def end(self) -> torch.Tensor:
         if self._streamer is not None:
