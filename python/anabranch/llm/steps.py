@@ -18,6 +18,7 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from .chunk_sizes import chunks
+from .decoding.look_ahead import has_usual_steps, made_masks
 from .decoding.step_masks import Masks, each, mapped, plain
 from .key_values import Beginning, KeyValueCache, KeyValues
 from .programs import Programs
@@ -45,6 +46,7 @@ class Steps(nn.Module):
         self._programs = programs
         self._given = list(inspect.signature(model.forward).parameters)
         self._keeps = "logits_to_keep" in self._given
+        self._is_usual = has_usual_steps(type(model))
 
     def extra_repr(self) -> str:
         """Text for the key of a program in the compile cache."""
@@ -108,11 +110,13 @@ class Steps(nn.Module):
             asked = 1 if keep == 1 else asked
             length = self.length(past + begin + size)
             cache.memory.will_write(past + begin + size)
+            if mask is None:
+                masks = self._made_masks(tokens.shape[0], size, length, cache)
             take = functools.partial(_take, begin=begin, end=end, size=size)
             shorten = functools.partial(_shorten, take=take, length=length)
             logits, _ = self._step(
                 plain(take(tokens, dim=1)),
-                mapped(shorten, mask),
+                masks if mask is None else mapped(shorten, mask),
                 None
                 if positions is None
                 else plain(take(positions, dim=positions.dim() - 1)),
@@ -123,6 +127,18 @@ class Steps(nn.Module):
             if begin + size > end:
                 cache.crop(begin + size - end)
         return (found[0] if len(found) == 1 else torch.cat(found, 1))[:, -keep:]
+
+    def _made_masks(self, rows: int, size: int, length: int, cache: Any) -> Masks:
+        """The masks of the next `size` tokens, where a call brings none: nothing is
+        hidden but what comes later. A model without masks would read the whole cache,
+        since its own masks are of all tokens that the cache holds. None: this model's
+        masks are of another kind."""
+        if not self._is_usual:
+            return None
+        short = Cache([Beginning(layer, length) for layer in cache.layers])
+        made = made_masks(self.model, short, (rows, size), are_whole=True)
+        is_known = all(mask.dim() == 4 for mask in each(made))
+        return mapped(plain, made) if is_known else None
 
     def _step(
         self, tokens: Any, mask: Masks, positions: Any, rows: Any, cache: Any

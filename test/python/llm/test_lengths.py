@@ -10,6 +10,8 @@ from decoders import PLAIN, SPREAD, gpt2, llama, prompt
 import anabranch
 from anabranch import llm
 from anabranch.llm import steps
+from anabranch.llm.chunk_sizes import chunks
+from anabranch.llm.decoding.step_masks import each
 
 CAPACITY = 40
 
@@ -62,6 +64,31 @@ def test_one_program_decodes_at_all_lengths(make):
         assert torch.equal(found, expected)
     assert anabranch.counters.graphs == 2
     assert anabranch.counters.eager_graphs == 0
+
+
+@pytest.mark.parametrize("make", [llama, gpt2, gemma2], ids=lambda make: make.__name__)
+def test_a_prompt_reads_as_much_as_there_is(make, monkeypatch):
+    """However large the cache is, and whether or not a call brings a mask."""
+    model, widths = make(), []
+    compiled = llm.compile(model, max_length=CAPACITY)
+
+    def in_eager(_, method, tokens, mask, *rest, first=None):
+        widths.extend({mask.shape[-1] for mask in each(mask)})
+        return method(tokens, mask, *rest)
+
+    monkeypatch.setattr(compiled._steps._programs, "call", in_eager)
+    for length in (2, 15, 16, 17, 31, 32, 36, 39):
+        tokens, arguments = prompt(1, length), PLAIN | {"max_new_tokens": 1}
+        expected = model.generate(tokens, **arguments)
+        cut = [
+            compiled._steps.length(begin + size)
+            for begin, _, size in chunks(length, CAPACITY)
+        ]
+        for more in ({}, {"attention_mask": torch.ones_like(tokens)}):
+            widths.clear()
+            found = compiled.generate(tokens, **arguments, **more)
+            assert torch.equal(found, expected)
+            assert widths == cut
 
 
 def test_places_after_a_length_are_not_read():

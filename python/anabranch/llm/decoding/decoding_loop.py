@@ -10,7 +10,7 @@ import contextlib
 from typing import Any, Protocol
 
 import torch
-from transformers import GenerationMixin, LogitsProcessorList
+from transformers import LogitsProcessorList
 from transformers.generation.stopping_criteria import StoppingCriteriaList
 
 from ..key_values import KeyValueCache
@@ -20,7 +20,7 @@ from ..sampling.short_processors import ShortProcessors
 from ..sampling.token_draws import SamplingGraphs, TokenDraws
 from ..speculation.speculation import Speculation
 from ..speculation.speculative_loop import speculate
-from .look_ahead import LookAhead, made_masks
+from .look_ahead import LookAhead, has_usual_steps, made_masks
 from .step_masks import Masks, each
 
 # Arguments of the model's forward that the loop knows.
@@ -31,16 +31,6 @@ KNOWN = {
     "use_cache",
     "logits_to_keep",
 }
-# A class that overrides one of these prepares its steps in a way of its own.
-HOOKS = (
-    "_sample",
-    "_assisted_decoding",
-    "_prefill",
-    "prepare_inputs_for_generation",
-    "_update_model_kwargs_for_generation",
-    "_prepare_position_ids_for_generation",
-    "_has_unfinished_sequences",
-)
 
 
 class NextLogits(Protocol):
@@ -59,9 +49,8 @@ class NextLogits(Protocol):
 def with_short_loop(kind: Any) -> Any:
     """A class of models like `kind`, whose plain calls run in the loop of this file. An
     instance needs the attributes `short_steps`, `sampling_graphs` and `speculation`."""
-    plain = all(getattr(kind, n) is getattr(GenerationMixin, n) for n in HOOKS)
-    plain = plain and not hasattr(kind, "create_masks_for_generate")
-    bases = (ShortLoop, ShortProcessors) if plain else (ShortProcessors,)
+    usual = has_usual_steps(kind)
+    bases = (ShortLoop, ShortProcessors) if usual else (ShortProcessors,)
     names = ("__module__", "__qualname__", "__doc__")
     own = {name: getattr(kind, name) for name in names}
     return type(kind.__name__, (*bases, kind), own)

@@ -10,12 +10,30 @@ import operator
 from typing import Any
 
 import torch
+from transformers import GenerationMixin
 from transformers.masking_utils import create_masks_for_generate
 
 from .step_masks import Masks, each, mapped, plain
 
+# A class that overrides one of these prepares its steps in a way of its own.
+HOOKS = (
+    "_sample",
+    "_assisted_decoding",
+    "_prefill",
+    "prepare_inputs_for_generation",
+    "_update_model_kwargs_for_generation",
+    "_prepare_position_ids_for_generation",
+    "_has_unfinished_sequences",
+)
 # Masks are made for this many tokens at once.
 AHEAD = 64
+
+
+def has_usual_steps(kind: type) -> bool:
+    """Whether a class of models takes the inputs and masks that transformers prepares
+    for most of them."""
+    plain = all(getattr(kind, n, None) is getattr(GenerationMixin, n) for n in HOOKS)
+    return plain and not hasattr(kind, "create_masks_for_generate")
 
 
 def made_masks(
@@ -24,16 +42,24 @@ def made_masks(
     size: tuple[int, int],
     seen: torch.Tensor | None = None,
     positions: torch.Tensor | None = None,
+    are_whole: bool = False,
 ) -> Masks:
-    """The masks that transformers makes for a step of `size` rows and tokens."""
+    """The masks that transformers makes for a step of `size` rows and tokens. It may
+    make none where a causal mask is implied, unless they must be whole."""
     made: Masks = create_masks_for_generate(
         config=model.config,
         inputs_embeds=torch.empty((*size, 0), dtype=model.dtype),
         attention_mask=seen,
         past_key_values=cache,
         position_ids=positions,
+        # A condition besides its own, which always holds.
+        and_mask_function=_always if are_whole else None,
     )
     return made
+
+
+def _always(batch: Any, head: Any, query: torch.Tensor, key: torch.Tensor) -> Any:
+    return query >= 0
 
 
 class LookAhead:
