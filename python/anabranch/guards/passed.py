@@ -9,7 +9,8 @@ themselves, which are kept as Dynamo builds them."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from torch._dynamo.guards import GuardManagerWrapper
@@ -23,79 +24,89 @@ from .walk import Unknown, Walk
 # at most so many, and one more for each so many calls that none was needed for.
 WALKS, CALLS_OF_A_WALK = 64, 64
 
-Pairs = Sequence[tuple[Guard, Read]]
+
+class _Counted(Guard):
+    """A guard that may be built apart. Dynamo sees it as it was: its other methods and
+    fields are those of the guard that it is made of."""
+
+    def __init__(self, guard: Guard, read: Read) -> None:
+        for field in dataclasses.fields(guard):
+            setattr(self, field.name, getattr(guard, field.name))
+        self.read = read
+
+    def create(self, builder: Any) -> Any:
+        """Called by Dynamo, which may build the guards of a trace twice, and builds a
+        part of them where the caller filters them."""
+        if builder.save_guards or not _Apart.of(builder).take(self):
+            return super().create(builder)
+        return None
 
 
 def install() -> None:
-    """Puts one guard in the place of those of the current trace whose changes are
-    counted. Leaves all where this CPython counts none."""
+    """Has the guards of the current trace whose changes are counted built apart. Leaves
+    all as they are where this CPython counts none."""
     context = TracingContext.try_get()
     if context is None or not _C.GuardedState.is_possible():
         return
-    guards = context.guards_context.dynamo_guards
-    chosen = [(guard, read) for guard in guards.inner if (read := read_of(guard))]
-    if not chosen:
-        return
-    for guard, _ in chosen:
-        guards.inner.discard(guard)
-    guards.add(_variable(chosen).make_guard(_standing_for(chosen)))
+    guards = context.guards_context.dynamo_guards.inner
+    for guard in list(guards):
+        if type(guard) is Guard and (read := read_of(guard)):
+            guards.discard(guard)
+            guards.add(_Counted(guard, read))
 
 
-def _variable(chosen: Pairs) -> Any:
-    """The source of a variable that the guards begin at, a local one if there is one."""
-    found = min(chosen, key=lambda pair: not pair[1].ways[0].is_local)[0]
-    source: Any = found.originating_source
-    while (base := getattr(source, "base", None)) is not None:
-        source = base
-    return source
+class _Apart:
+    """The guards of one builder that are built in a tree of their own."""
 
+    def __init__(self, builder: Any) -> None:
+        self._globals = builder.scope["G"]
+        self._walk = Walk(builder.scope["L"], self._globals)
+        self._reads: list[Read] = []
+        self._builder = apart = copy.copy(builder)
+        apart.guard_manager = GuardManagerWrapper()
+        apart._cached_guard_managers = {}
+        apart._cached_duplicate_input_guards = set()
+        apart.object_aliasing_guard_codes = []
+        apart.already_added_code_parts = type(builder.already_added_code_parts)()
+        self._finish_with(builder.guard_manager)
 
-def _standing_for(chosen: Pairs) -> Callable[..., None]:
-    """A function that Dynamo calls to build the guard."""
+    @classmethod
+    def of(cls, builder: Any) -> _Apart:
+        if not hasattr(builder, "anabranch_apart"):
+            builder.anabranch_apart = cls(builder)
+        return builder.anabranch_apart
 
-    def PASSED_BEFORE(builder: Any, guard: Guard) -> None:
-        walk = Walk(builder.scope["L"], builder.scope["G"])
-        counted: list[tuple[Guard, Read]] = []
-        for one, read in sorted(chosen, key=lambda pair: pair[0].sort_key()):
-            try:
-                read.note(walk)
-                counted.append((one, read))
-            except (Unknown, LookupError):
-                one.create(builder)
-        if counted:
-            _add(builder, guard, counted, walk.finish())
+    def take(self, guard: _Counted) -> bool:
+        """Builds the guard, unless it must be asked at each call."""
+        try:
+            guard.read.note(self._walk)
+        except (Unknown, LookupError):
+            return False
+        Guard.create(guard, self._builder)
+        self._reads.append(guard.read)
+        return True
 
-    return PASSED_BEFORE
+    def _finish_with(self, manager: Any) -> None:
+        """Adds the one guard at the end of the manager's own."""
+        finalize = manager.finalize
 
+        def finish() -> None:
+            del manager.finalize
+            self._add_to(manager.root)
+            finalize()
 
-def _add(builder: Any, guard: Guard, counted: Pairs, state: _C.GuardedState) -> None:
-    """Adds the guard that stands for others. `state`: what they depend on."""
-    manager = _built_apart(builder, [one for one, _ in counted])
-    reasons = ["something that the trace has read is another"]
-    asked = _Asked(
-        manager.root, [read for _, read in counted], builder.scope["G"], reasons
-    )
-    passed = _C.PassedGuards(asked)
-    passed.remember(state)
-    builder.guard_manager.root.add_epilogue_lambda_guard(
-        passed, reasons, guard.user_stack
-    )
+        manager.finalize = finish
 
-
-def _built_apart(builder: Any, guards: Sequence[Guard]) -> Any:
-    """The guards, built by a builder like this one, in a tree of their own."""
-    apart = copy.copy(builder)
-    apart.guard_manager = GuardManagerWrapper()
-    apart._cached_guard_managers = {}
-    apart._cached_duplicate_input_guards = set()
-    apart.object_aliasing_guard_codes = []
-    apart.already_added_code_parts = type(builder.already_added_code_parts)()
-    for guard in guards:
-        guard.create(apart)
-    if apart.object_aliasing_guard_codes:
-        parts = zip(*apart.object_aliasing_guard_codes)
-        apart.add_python_lambda_leaf_guard_to_root(*map(list, parts))
-    return apart.guard_manager
+    def _add_to(self, root: Any) -> None:
+        if codes := self._builder.object_aliasing_guard_codes:
+            parts = map(list, zip(*codes))
+            self._builder.add_python_lambda_leaf_guard_to_root(*parts)
+        reasons = ["something that the trace has read is another"]
+        manager = self._builder.guard_manager
+        asked = _Asked(manager.root, self._reads, self._globals, reasons)
+        passed = _C.PassedGuards(asked)
+        passed.remember(self._walk.finish())
+        root.add_epilogue_lambda_guard(passed, reasons, None)
 
 
 class _Asked:
