@@ -8,6 +8,7 @@
 //   FrozenWeights   notices when the tensors of frozen constants change
 //   TensorVersions  numbers the values that watched tensors hold
 //   ModuleState     what a replayed call takes from its module
+//   GuardedState    the state that passed guards of Dynamo's depend on
 //   SameValue       whether a value is what a trace saw
 //   CallTimes       counts the latencies of calls
 //   TorchProfiler   shows calls in torch.profiler
