@@ -79,6 +79,14 @@ def _value_overflows(name: str) -> Refuses:
     return refuses
 
 
+def _bounds_are_bools(named: Mapping[str, Any]) -> bool:
+    """Whether the result of a clamp is of bools: a number as a bound makes it another."""
+    bounds = (named.get("min"), named.get("max"))
+    return named["self"].dtype is torch.bool and all(
+        type(bound) is bool for bound in bounds if bound is not None
+    )
+
+
 def _bound_overflows(named: Mapping[str, Any]) -> bool:
     given: tuple[Any, ...] = (named.get("min"), named.get("max"))
     bounds = [bound for bound in given if _is_number(bound)]
@@ -274,20 +282,14 @@ _OF_OPTIONS: dict[OpOverload, Refuses] = {
         lambda named: named["self"].is_complex() or named["other"].is_complex(),
     ),
     aten.nansum.default: lambda named: named["self"].is_complex(),
-    aten.ldexp.Tensor: lambda named: named["other"].dtype is torch.bool,
+    aten.ldexp.Tensor: lambda named: (
+        named["self"].is_floating_point() and named["other"].dtype is torch.bool
+    ),
     aten.max_pool2d_with_indices.default: _max_pool,
     aten.topk.default: lambda named: _is_bool(named) or named["self"].is_complex(),
     aten.masked_scatter.default: lambda named: named["mask"].dtype is not torch.bool,
-    **dict.fromkeys(
-        (
-            aten.clamp.Tensor,
-            aten.clamp_max.Tensor,
-            aten.clamp_min.Tensor,
-            aten.dot.default,
-            aten.vdot.default,
-        ),
-        _is_bool,
-    ),
+    aten.clamp.Tensor: lambda named: dtypes([*named.values()]) == [torch.bool] * 3,
+    **dict.fromkeys((aten.dot.default, aten.vdot.default), _is_bool),
     aten.celu.default: lambda named: _is_zero(named["alpha"]),
     aten.smooth_l1_loss.default: lambda named: _is_negative(named["beta"]),
     aten.floor_divide.default: _divides_by_zero,
@@ -296,7 +298,7 @@ _OF_OPTIONS: dict[OpOverload, Refuses] = {
     aten.div.Tensor_mode: _divides_by_zero,
     **dict.fromkeys(
         (aten.clamp.default, aten.clamp_min.default, aten.clamp_max.default),
-        _either(_is_bool, _bound_overflows),
+        _either(_bounds_are_bools, _bound_overflows),
     ),
     aten.addmm.default: _addmm,
     aten.addmv.default: _addmv,
