@@ -31,6 +31,7 @@ errors          the errors that users meet
 location        the user's line that a node comes from
 report          counters, reports and messages
 metrics         figures for a monitoring system
+attributes      how Python finds an attribute
 purity          which operators and graphs write nothing in place; defines such operators
 list_arguments  makes arguments of the tensors of a list that Dynamo passes whole
 parameter_file  moves parameters out of memory

@@ -16,6 +16,7 @@ PACKAGE = ROOT / "python" / "anabranch"
 # The base: modules that every wing may import. They import nothing but each other.
 BASE = {
     "_C",
+    "attributes",
     "collector",
     "config",
     "dynamo_lock",

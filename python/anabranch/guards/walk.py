@@ -10,13 +10,12 @@ import torch
 from torch._C._dynamo.guards import TensorGuards
 
 from .. import _C
+from ..attributes import ABSENT, PLAIN_READERS, is_hidden, of_class
 from .sources import Step, Way
 
-_ABSENT = object()
-# Ways to read an attribute that look into the object's dict and its class.
-_PLAIN_READERS = (object.__getattribute__, types.ModuleType.__getattribute__)
 # Where a module finds what its own dict has not, in this order.
 _MODULE_DICTS = ("_parameters", "_buffers", "_modules")
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: the class of its objects may be assigned
 
 
 class Unknown(Exception):
@@ -52,9 +51,9 @@ class Walk:
         value = self._root(way)
         for step, key in way.steps:
             if step is Step.ATTRIBUTE:
-                value = self.attribute(value, key)
+                value = _there(self._attribute(value, key))
             elif step is Step.ITEM:
-                value = self._item(value, key)
+                value = _there(self._item(value, key))
             elif step is Step.TYPE:
                 self.kind(value)
                 value = type(value)
@@ -71,16 +70,9 @@ class Walk:
         if type(value).__flags__ & _HEAP_TYPE and not isinstance(value, type):
             self._object(value)
 
-    def attribute(self, value: Any, name: str) -> Any:
-        """The value of an attribute."""
-        found = self._attribute(value, name)
-        if found is _ABSENT:
-            raise Unknown
-        return found
-
     def has(self, value: Any, name: str) -> None:
         """Notes whether the object has an attribute of this name."""
-        if self._attribute(value, name) is _ABSENT:
+        if self._attribute(value, name) is ABSENT:
             reader = getattr(type(value), "__getattr__", None)
             if reader not in (None, torch.nn.Module.__getattr__):
                 raise Unknown
@@ -89,13 +81,13 @@ class Walk:
         """Notes that the object's own dict has no such name."""
         if name in self._own(value):
             raise Unknown
-        self._note(self._object(value), name, _ABSENT)
+        self._note(self._object(value), name, ABSENT)
 
     def contains(self, value: Any, key: Any) -> None:
         """Notes whether a dict has the key."""
         if isinstance(value, types.MappingProxyType):
             return  # of a class, which is noted
-        self._item_or_absence(value, key)
+        self._item(value, key)
 
     def whole(self, value: Any) -> None:
         """Notes all keys and the length of a container."""
@@ -129,7 +121,7 @@ class Walk:
 
     def _root(self, way: Way) -> Any:
         if not way.is_local:
-            return self._item(self._globals, way.name)
+            return _there(self._item(self._globals, way.name))
         value = self._locals.get(way.name)
         if not isinstance(value, torch.nn.Module):
             raise Unknown  # each call may bring another object
@@ -139,54 +131,49 @@ class Walk:
         return value
 
     def _attribute(self, value: Any, name: str) -> Any:
-        """The value of an attribute, or _ABSENT."""
+        """The value of an attribute, or ABSENT."""
         kind = type(value)
-        if isinstance(value, type) or kind.__getattribute__ not in _PLAIN_READERS:
+        if isinstance(value, type) or kind.__getattribute__ not in PLAIN_READERS:
             raise Unknown
         own = self._own(value)
         if name == "__dict__":
             self._object(value)
             return own
-        of_class = _of_class(kind, name)
-        if hasattr(type(of_class), "__set__"):
-            raise Unknown  # a property, or a slot
-        self._note(self._object(value), name, own.get(name, _ABSENT))
+        if is_hidden(kind, name):
+            raise Unknown  # by a property, or a slot
+        self._note(self._object(value), name, own.get(name, ABSENT))
         self._type(kind)
         if name in own:
             return own[name]
-        if of_class is not _ABSENT:
-            if hasattr(type(of_class), "__get__"):
+        found = of_class(kind, name)
+        if found is not ABSENT:
+            if hasattr(type(found), "__get__"):
                 raise Unknown
-            return self._held_by_class(of_class)
+            return self._held_by_class(found)
         if isinstance(value, torch.nn.Module):
             return self._of_module(value, own, name)
-        return _ABSENT
+        return ABSENT
 
     def _of_module(self, value: Any, own: dict[str, Any], name: str) -> Any:
         if type(value).__getattr__ is not torch.nn.Module.__getattr__:
             raise Unknown
         for holder in _MODULE_DICTS:
-            self._note(self._object(value), holder, own.get(holder, _ABSENT))
+            self._note(self._object(value), holder, own.get(holder, ABSENT))
             if holder in own:
-                found = self._item_or_absence(own[holder], name)
-                if found is not _ABSENT:
+                found = self._item(own[holder], name)
+                if found is not ABSENT:
                     return found
-        return _ABSENT
+        return ABSENT
 
     def _item(self, value: Any, key: Any) -> Any:
-        found = self._item_or_absence(value, key)
-        if found is _ABSENT:
-            raise Unknown
-        return found
-
-    def _item_or_absence(self, value: Any, key: Any) -> Any:
+        """The item of a dict or a tuple, or ABSENT."""
         if isinstance(value, types.MappingProxyType):
-            return self._held_by_class(value.get(key, _ABSENT))
+            return self._held_by_class(value.get(key, ABSENT))
         if type(value) is tuple and type(key) is int:
             return value[key]
         if not _is_dict(value) or type(key) is not str:
             raise Unknown
-        found = value.get(key, _ABSENT)
+        found = value.get(key, ABSENT)
         if id(value) in self._of_classes and id(value) not in self._dicts:
             self._late_dict(value)
             return self._held_by_class(found)
@@ -237,7 +224,7 @@ class Walk:
     def _note(self, number: int, key: str, value: Any) -> None:
         if (number, key) in self._items:
             return
-        if value is _ABSENT:
+        if value is ABSENT:
             self.state.add_absence(number, key)
         elif not self.state.add_item(number, key, value):
             raise Unknown  # a list, for one
@@ -246,7 +233,10 @@ class Walk:
             self._dict(value)
 
 
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: the class of its objects may be assigned
+def _there(found: Any) -> Any:
+    if found is ABSENT:
+        raise Unknown
+    return found
 
 
 def _is_dict(value: Any) -> bool:
@@ -256,11 +246,3 @@ def _is_dict(value: Any) -> bool:
 
 def _reader(kind: Any) -> Any:
     return kind.__getitem__
-
-
-def _of_class(kind: type, name: str) -> Any:
-    """What the class or one of its bases defines under the name, or _ABSENT."""
-    for base in kind.__mro__:
-        if name in base.__dict__:
-            return base.__dict__[name]
-    return _ABSENT

@@ -110,13 +110,15 @@ class Steps(nn.Module):
             asked = 1 if keep == 1 else asked
             length = self.length(past + begin + size)
             cache.memory.will_write(past + begin + size)
-            if mask is None:
-                masks = self._made_masks(tokens.shape[0], size, length, cache)
             take = functools.partial(_take, begin=begin, end=end, size=size)
             shorten = functools.partial(_shorten, take=take, length=length)
+            if mask is None:
+                masks = self._made_masks(tokens.shape[0], size, length, cache)
+            else:
+                masks = mapped(shorten, mask)
             logits, _ = self._step(
                 plain(take(tokens, dim=1)),
-                masks if mask is None else mapped(shorten, mask),
+                masks,
                 None
                 if positions is None
                 else plain(take(positions, dim=positions.dim() - 1)),

@@ -6,7 +6,9 @@
 // walk, nearly nothing changes between two calls, and CPython numbers the
 // changes of dicts and classes. So what a walk depends on is a list of words of
 // memory: classes of objects, addresses of dicts, numbers of changes. While
-// each word is as it was when the guards passed, they pass again.
+// each word is as it was when the guards passed, they pass again. A replayed
+// call, which has no guards to ask, compares the values themselves
+// (ModuleState.h).
 
 #ifndef ANABRANCH_BINDINGS_GUARDEDSTATE_H
 #define ANABRANCH_BINDINGS_GUARDEDSTATE_H

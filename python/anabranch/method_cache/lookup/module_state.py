@@ -12,6 +12,7 @@ from typing import Any
 
 from ... import _C
 from ..._C import Compared, Within
+from ...attributes import PLAIN_READERS, is_hidden
 from ..recording import Stale
 from ..source import MISSING, READERS, Path, Place, Source, look_up
 
@@ -24,8 +25,6 @@ _COMPARED = {
 # Readers of containers, and the containers that have no code of the user's.
 COUNTED = ("len", "tuple")
 PLAIN = (list, tuple, dict, collections.OrderedDict)
-# Ways to read an attribute that look into the object's dict.
-PLAIN_READERS = (object.__getattribute__, types.ModuleType.__getattribute__)
 SLOTS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__")
 # Kinds of objects that may be compared by identity. A reference to another object might
 # keep the module alive.
@@ -51,18 +50,9 @@ def _step(holder: Any, is_attribute: bool, key: str | int) -> tuple[Within, Any]
         except ValueError:
             return Within.Cell, MISSING
     own = getattr(holder, "__dict__", None)
-    if isinstance(own, dict) and key in own and not _is_hidden(type(holder), key):
+    if isinstance(own, dict) and key in own and not is_hidden(type(holder), key):
         return Within.Attributes, own[key]
     return Within.Class, inspect.getattr_static(type(holder), key, MISSING)
-
-
-def _is_hidden(holder: type, key: str) -> bool:
-    """Whether a property or another descriptor of the class hides an object's own
-    attribute of this name."""
-    for base in holder.__mro__:
-        if key in base.__dict__:
-            return hasattr(type(base.__dict__[key]), "__set__")
-    return False
 
 
 @dataclasses.dataclass(slots=True, eq=False)
