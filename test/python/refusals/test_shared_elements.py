@@ -138,3 +138,33 @@ def test_writes_that_eager_pytorch_refuses(name: str, dynamic: bool) -> None:
     for call in (bad, compiled(bad, dynamic=dynamic)):
         with pytest.raises(RuntimeError):
             call(X.clone())
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("writes", [False, True])
+def test_windows_that_istft_sums(writes: bool, grad: bool, dynamic: bool) -> None:
+    """They stay in a program, unless windows were also written: that sum is another."""
+
+    def denoise(x: torch.Tensor) -> torch.Tensor:
+        x = x * 2
+        if writes:
+            x.unfold(0, 3, 8).mul_(3)
+        window = torch.hann_window(16)
+        frames = torch.stft(x, 16, 4, window=window, return_complex=True)
+        if writes:
+            frames.unfold(1, 1, 3).mul_(2)
+        return torch.istft(frames * 2, 16, 4, window=window, length=x.shape[0])
+
+    counters.reset()
+    program = compiled(denoise, dynamic=dynamic)
+    for size in (100, 121):
+        x = torch.randn(size)
+        ours, theirs = (x.clone().requires_grad_(grad) for _ in range(2))
+        got, wanted = program(ours), denoise(theirs)
+        torch.testing.assert_close(got, wanted)
+        if grad:
+            got.square().sum().backward()
+            wanted.square().sum().backward()
+            torch.testing.assert_close(ours.grad, theirs.grad)
+    assert bool(counters.eager_graphs) == writes
