@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: demo chat test test-fast test-aarch64 test-python soak bench bench-kernels wheel lint format product build clean
+.PHONY: demo chat test test-all test-fast test-aarch64 test-python soak bench bench-kernels wheel lint format product build clean
 
 demo: product ## a real sentence-embedding model, eager and compiled
 	$(PYTHON) examples/01_embed.py
@@ -14,8 +14,11 @@ chat: product ## a language model with its real weights answers in the terminal
 	@scripts/setup.sh chat
 	@$(PYTHON) examples/07_chat.py
 
-test: build ## everything: lint, gtest, lit, pytest
+test: build ## everything: lint, gtest, lit, pytest with a sample of crossed parameters
 	$(PYTHON) scripts/test.py
+
+test-all: build ## with all combinations of crossed parameters
+	$(PYTHON) scripts/test.py --all
 
 test-fast: build ## the subset to run after each edit, about a minute
 	$(PYTHON) scripts/test.py --fast
@@ -61,7 +64,7 @@ format: build ## what lint asks for, done
 	$(PYTHON) scripts/lint.py --fix
 
 # What these commands need is installed before the build.
-test test-fast test-aarch64 soak lint format: SETUP := test
+test test-all test-fast test-aarch64 soak lint format: SETUP := test
 wheel: SETUP := wheel
 
 product: ## what a user needs of the build

@@ -1,6 +1,7 @@
 """Runs every test runner, prints its output, and adds up the counts.
 
-    test.py             everything
+    test.py             everything, with a sample of crossed parameters
+    test.py --all       with all of their combinations
     test.py --fast      lint without clang-tidy, gtest and lit
     test.py lint gtest  only these groups
 
@@ -18,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,6 +27,9 @@ BIN = ROOT / ".venv" / "bin"
 
 # Two workers share two CPUs: threads of OpenMP that spin take them from each other.
 SETTINGS = {"OMP_WAIT_POLICY": "passive"}
+
+# By which test/python/support/covering.py is asked for a sample.
+SAMPLE = {"ANABRANCH_TESTS": "sample"}
 
 # Lines by which pytest, gtest, lit and the sanitizers name what failed.
 FAILURE = re.compile(
@@ -98,16 +102,21 @@ class Runner:
     read: Callable[[str, bool], Counts]
     # It keeps one core busy: two such runners run at a time.
     single: bool = False
+    settings: dict[str, str] = field(default_factory=dict)
 
     @property
     def group(self) -> str:
         return self.name.split("/")[0]
 
 
-def runners(fast: bool) -> list[Runner]:
+def runners(fast: bool, sample: bool) -> list[Runner]:
     tools = [sys.executable, str(ROOT / "scripts" / "lint.py")]
     # Tests of one file stay together, since they share fixtures.
+    which = SAMPLE if sample else {}
     pytest = [str(BIN / "pytest"), "-q", "--durations=9", "-n2", "--dist=loadfile"]
+    # test/conftest.py orders the files.
+    python = [*pytest, "--no-loadscope-reorder"]
+    compat = [*pytest, "torchair-compat/tests"]
     # mypy takes longest, so it begins.
     lint = [
         Runner(f"lint/{name}", [*tools, name], read_check, single=True)
@@ -124,10 +133,9 @@ def runners(fast: bool) -> list[Runner]:
         Runner("sanitize/address", ["scripts/sanitized.sh", "address"], read_gtest),
         Runner("sanitize/thread", ["scripts/sanitized.sh", "thread"], read_gtest),
         Runner("fuzz", ["scripts/sanitized.sh", "fuzz"], read_check),
-        # test/conftest.py orders the files.
-        Runner("pytest", [*pytest, "--no-loadscope-reorder"], read_pytest),
+        Runner("pytest", python, read_pytest, settings=which),
         # Run apart: other packages take its torch_npu for an NPU if they can import it.
-        Runner("compat", [*pytest, "torchair-compat/tests"], read_pytest),
+        Runner("compat", compat, read_pytest, settings=which),
         Runner("vllm", [*pytest, "anabranch-vllm/tests"], read_pytest),
     ]
 
@@ -141,7 +149,12 @@ def begin(runner: Runner) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env={**os.environ, **SETTINGS, "PATH": f"{BIN}:{os.environ['PATH']}"},
+        env={
+            **os.environ,
+            **SETTINGS,
+            **runner.settings,
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+        },
     )
 
 
@@ -195,12 +208,15 @@ def run_all(chosen: list[Runner]) -> dict[str, Outcome]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--fast", action="store_true", help="the quick subset")
+    parser.add_argument("--all", action="store_true", help="all combinations")
     parser.add_argument(
         "groups", nargs="*", help="lint sanitize fuzz gtest lit pytest compat vllm"
     )
     args = parser.parse_args()
     chosen = [
-        r for r in runners(args.fast) if not args.groups or r.group in args.groups
+        r
+        for r in runners(args.fast, sample=not args.all)
+        if not args.groups or r.group in args.groups
     ]
     start = time.monotonic()
     results = run_all(chosen)

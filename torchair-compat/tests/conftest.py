@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 
+import covering
 import many_compilations
 import pytest
 import torch
@@ -21,6 +22,10 @@ _outcomes: dict[str, list[str]] = defaultdict(list)
 
 def pytest_addoption(parser) -> None:
     parser.addoption("--checklist", action="store_true", help="write CHECKLIST.md")
+
+
+def pytest_collection_modifyitems(config, items) -> None:
+    covering.leave_out(config, items)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,0 +1,82 @@
+"""A sample of the combinations of parameters: `make test` runs it, `make test-all` runs all.
+
+A test whose parameters are crossed has many combinations. The sample of such a test has
+each value of each parameter, in combinations that change with the commit. A test with one
+parameter, or few combinations, keeps all."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+# Tests with fewer combinations keep them all.
+FEW = 8
+# scripts/test.py asks by it for a sample.
+VARIABLE = "ANABRANCH_TESTS"
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves a sample in `items` if scripts/test.py asks for one."""
+    if os.environ.get(VARIABLE) != "sample":
+        return
+    kept = set(sample(items, _commit(config.rootpath)))
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
+
+def sample(items: Sequence[pytest.Item], seed: str) -> Iterator[pytest.Item]:
+    tests = defaultdict(list)
+    for item in items:
+        tests[item.nodeid.partition("[")[0]].append(item)
+    for name, combinations in tests.items():
+        if len(combinations) < FEW:
+            yield from combinations
+        else:
+            yield from covering(combinations, random.Random(f"{seed} {name}"))
+
+
+def covering(
+    items: Sequence[pytest.Item], order: random.Random
+) -> Iterator[pytest.Item]:
+    """Items that have each value of each parameter between them. The next one is always
+    one of those with most values that none before it has."""
+    left = order.sample(items, len(items))
+    given = {item: values(item) for item in items}
+    missing: set[tuple[str, ...]] = set().union(*given.values())
+    while missing:
+        best = max(left, key=lambda item: len(given[item] & missing))
+        missing -= given[best]
+        yield best
+
+
+def values(item: pytest.Item) -> set[tuple[str, ...]]:
+    """What each list of parameters gives to this item. A list of cases, `"a,b"`, gives
+    one thing. The items of one test share the objects of its lists."""
+    callspec = getattr(item, "callspec", None)
+    params = dict(callspec.params) if callspec else {}
+    found = set()
+    for mark in item.iter_markers("parametrize"):
+        names = _names(mark)
+        given = [str(id(params.pop(name))) for name in names if name in params]
+        found.add((*names, *given))
+    # What is left, fixtures give.
+    return found | {(name, str(id(value))) for name, value in params.items()}
+
+
+def _names(mark: pytest.Mark) -> list[str]:
+    names = mark.args[0] if mark.args else mark.kwargs["argnames"]
+    return re.findall(r"\w+", names) if isinstance(names, str) else list(names)
+
+
+def _commit(folder: Path) -> str:
+    """Each worker of one run must find the same."""
+    command = ["git", "-C", str(folder), "rev-parse", "HEAD"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    return found.stdout.strip()
