@@ -167,17 +167,21 @@ def aot(
     trace = functools.partial(_trace, module, example_inputs, table)
 
     def inference() -> Callable[..., Any]:
+        straight = Straight(forward, sources, len(example_inputs))
         traced = None
         if not purity.may_write(module, example_inputs):
-            stateless = not sources.state
             with known_results.told(module):
-                traced = _trace_as_it_is(trace, forward, table, stateless)
+                traced = _trace_as_it_is(trace, straight, table)
         if traced is None:
-            return trace(forward, backward)
-        # A graph that is compiled again for small sizes keeps its arguments.
-        if observer.current() is None and not small_sizes.are_noted():
-            constants.stop_fetching(module, sources.arguments, traced)
-        return traced
+            traced = trace(straight, backward)
+        if straight.program is None:
+            return traced
+        # A graph that is compiled again for small sizes keeps its arguments, and so does
+        # one whose calls are watched for arguments that it writes.
+        is_again = observer.current() is not None or small_sizes.are_noted()
+        if not is_again and not straight.writes:
+            constants.stop_fetching(module, sources.arguments, straight.program)
+        return straight.program
 
     try:
         refused_writes.check_writes(module)
@@ -287,36 +291,79 @@ def _untraced(call: Callable[..., Any]) -> Callable[..., Any]:
     return hidden
 
 
+class Straight:
+    """A compiler of forward graphs for AOTAutograd, which notes the program that calls
+    may run without AOTAutograd's wrapper. That saves more than the runtime's own part of
+    a small call.
+
+    program  of the last graph; None: its calls need the wrapper
+    writes   whether it writes to arguments
+    """
+
+    def __init__(
+        self, forward: Callable[..., Any], sources: InputSources, arguments: int
+    ) -> None:
+        self.program: _C.Executable | None = None
+        self.writes = False
+        self._forward = forward
+        self._arguments = arguments
+        # The wrapper also switches autocast off for the operators that fall back, and
+        # passes the module's own tensors.
+        self._wraps = torch._C._is_any_autocast_enabled() or bool(sources.state)
+
+    def __call__(self, graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        compiled = self._forward(graph, inputs)
+        self.program = None
+        context = torch._guards.TracingContext.try_get()
+        about = context.fw_metadata if context else None
+        if self._wraps or about is None or not isinstance(compiled, _C.Executable):
+            return compiled
+        if _passes_through(graph, about, self._arguments):
+            self.program = compiled
+            self.writes = any(info.mutates_data for info in about.input_info)
+        return compiled
+
+
+def _passes_through(graph: torch.fx.GraphModule, about: Any, arguments: int) -> bool:
+    """Whether AOTAutograd's wrapper, made by what it knows `about` the graph, passes this
+    many arguments, and the results, on unchanged. A program counts its writes to
+    arguments itself."""
+    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    order = [getattr(node.meta.get("desc"), "idx", None) for node in inputs]
+    return (
+        order == list(range(arguments))
+        and len(about.input_info) == arguments
+        and len(about.output_info) == len(graph.graph.output_node().args[0])
+        and not about.num_outputs_aliased
+        and not about.num_intermediate_bases
+        and not about.num_mutated_inp_runtime_indices
+        and not about.is_rng_op_functionalized
+        and about.grad_enabled_mutation is None
+        and not about.tokens
+    )
+
+
 def _trace_as_it_is(
     trace: Callable[..., Any],
-    forward: Callable[..., Any],
+    straight: Straight,
     table: Mapping[Any, Callable[..., Any]],
-    stateless: bool,
 ) -> Callable[..., Any] | None:
     """Traces without functionalization, which takes a third of the time of a trace with
     symbolic sizes and changes nothing in a graph without in-place writes. None: the
     trace shows that functionalization is needed, or fails."""
     compiling = False
-    direct: Callable[..., Any] | None = None
-    # AOTAutograd's wrapper does two things for a call: it switches autocast off for the
-    # operators that fall back, and it passes the module's own tensors.
-    wraps = torch._C._is_any_autocast_enabled() or not stateless
 
     def compile_pure(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
-        nonlocal compiling, direct
+        nonlocal compiling
         flatten(graph, table)
         if not purity.is_pure(graph):
             raise purity.Impure
         compiling = True
-        compiled = forward(graph, inputs)
-        is_program = isinstance(compiled, _C.Executable)
-        if is_program and not wraps and _passes_through(graph):
-            direct = compiled
-        return compiled
+        return straight(graph, inputs)
 
     try:
-        traced = trace(compile_pure, disable_functionalization=True)
-        return direct or traced
+        traced: Callable[..., Any] = trace(compile_pure, disable_functionalization=True)
+        return traced
     except (RestartAnalysis, refusals.Refused):
         # The trace has shown Dynamo what the graph must not have as a number, or that
         # PyTorch runs the graph.
@@ -328,28 +375,6 @@ def _trace_as_it_is(
             raise
         inlining.forget_traces()
         return None
-
-
-def _passes_through(graph: torch.fx.GraphModule) -> bool:
-    """Whether AOTAutograd's wrapper passes arguments and results on unchanged. Then
-    calls leave the wrapper out, which saves more than the runtime's own part of a small
-    call."""
-    context = torch._guards.TracingContext.try_get()
-    about = context.fw_metadata if context else None
-    if about is None:
-        return False
-    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    order = [getattr(node.meta.get("desc"), "idx", None) for node in inputs]
-    return (
-        order == list(range(len(about.input_info)))
-        and len(about.output_info) == len(graph.graph.output_node().args[0])
-        and not about.num_outputs_aliased
-        and not about.num_intermediate_bases
-        and not about.num_mutated_inp_runtime_indices
-        and not about.is_rng_op_functionalized
-        and about.grad_enabled_mutation is None
-        and not about.tokens
-    )
 
 
 def _trace(

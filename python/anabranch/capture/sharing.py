@@ -43,14 +43,15 @@ def watch(
         record_eager("graph", reason, explain)
         return module.forward
 
+    # What a compilation makes of frozen weights in the module is no argument.
+    state = [*module.parameters(), *module.buffers()]
+    values = [*state, *example_inputs]
     try:
         compiled = compile_()
     except (AssertionError, RuntimeError) as error:
         if isinstance(error, CompileError) or not suspicious(example_inputs):
             raise
         return eager(f"arguments that it writes share memory: {error}")
-    state = [*module.parameters(), *module.buffers()]
-    values = [*state, *example_inputs]
     written = _written(len(values))
     maybe_written = range(len(values)) if written is None else written
     if any(overlaps_itself(values[number]) for number in maybe_written):

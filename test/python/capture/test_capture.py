@@ -315,19 +315,98 @@ def frames_of(call) -> set[str]:
         (lambda x: (x * 2, x.sum()), True),
         (lambda x: x.t(), False),  # an output that is a view of an input
         (lambda x: (x, x + 1), True),  # Dynamo returns x itself, without the graph
-        (lambda x: x.add_(1), False),
+        (lambda x: x.add_(1), False),  # so is an argument that it writes and returns
+        (lambda x: (x * 2).add_(x).relu_(), True),
+        (lambda x: x.add_(1).sum(), True),
+        (lambda x: (x.t()[0].mul_(2), x.sum())[1], True),
     ],
 )
-def test_calls_go_around_the_wrapper_of_autograd_when_it_does_nothing(function, direct):
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_calls_go_around_the_wrapper_of_autograd_when_it_does_nothing(
+    function, direct, dynamic
+):
     with torch.no_grad():
-        compiled = torch.compile(function, backend=anabranch)
+        compiled = torch.compile(function, backend=anabranch, dynamic=dynamic)
         x = torch.randn(3, 4)
-        expected = function(x.clone())
         compiled(x.clone())
-        y = x.clone()
+        y, z = x.clone(), x.clone()
         names = frames_of(lambda: compiled(y))
         assert ("runtime_wrapper" not in names) == direct
+        function(z)
+        torch.testing.assert_close(y, z)
+        assert (y.shape, y.stride()) == (z.shape, z.stride())
+        assert (y._version > 0) == (z._version > 0)
+        expected = function(x.clone())
         torch.testing.assert_close(compiled(x.clone()), expected)
+
+
+class Residual(torch.nn.Module):
+    """It writes to its own intermediate results, and counts its calls if it is asked."""
+
+    def __init__(self, counts: bool) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(4, 4)
+        self.second = torch.nn.Linear(4, 4)
+        self.register_buffer("calls", torch.zeros(()) if counts else None)
+
+    def forward(self, x):
+        y = self.first(x).relu_()
+        y += x
+        y = self.second(y)
+        y += x
+        if self.calls is not None:
+            self.calls.add_(1)
+        return y.clamp_(min=-3)
+
+
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize("freeze", [False, True])
+def test_a_model_that_writes_what_it_computed_is_called_straight(freeze, counts):
+    model = Residual(counts).eval()
+    compiled = torch.compile(model, backend=anabranch, options={"freeze": freeze})
+    x = torch.randn(3, 4)
+
+    def check():
+        got = compiled(x)
+        torch.testing.assert_close(got, model(x))
+        return got
+
+    with torch.no_grad():
+        check()
+        assert "runtime_wrapper" not in frames_of(check)
+        model.first.weight.mul_(2)
+        changed = check()
+        model.first.weight.data = torch.randn(4, 4)
+        assert not torch.equal(check(), changed)
+        model.second = torch.nn.Linear(4, 4)
+        check()
+        model.second.bias = torch.nn.Parameter(torch.ones(4))
+        check()
+    if counts:
+        assert model.calls == 12
+    model.requires_grad_(False)
+    check()
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_arguments_of_a_frozen_graph_that_writes_may_share_memory(shares):
+    linear = torch.nn.Linear(4, 4)
+
+    def function(x, y):
+        result = linear(y)
+        x.add_(1)
+        return result + y
+
+    compiled = torch.compile(function, backend=anabranch, options={"freeze": True})
+    with torch.no_grad():
+        for same in (shares, not shares, shares):
+            ours, theirs = torch.randn(2, 5, 4)
+            theirs.copy_(ours)
+            other = torch.ones(5, 4)
+            got = compiled(ours, ours.view(5, 4) if same else other)
+            want = function(theirs, theirs.view(5, 4) if same else other)
+            torch.testing.assert_close(got, want)
+            torch.testing.assert_close(ours, theirs)
 
 
 def test_a_call_under_autocast_keeps_the_wrapper():
