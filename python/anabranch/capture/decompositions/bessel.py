@@ -60,16 +60,18 @@ def _near(order: int, x: torch.Tensor) -> torch.Tensor:
 def _far(order: int, x: torch.Tensor) -> torch.Tensor:
     """The asymptotic series without its factor of exp(x); only from LARGE on."""
     series = polynomial(1 / x, _inverse_powers(order)[::-1])
-    return series / torch.sqrt(2 * math.pi * x)
+    # The product 2 pi x would be infinite before x is.
+    return series / (math.sqrt(2 * math.pi) * torch.sqrt(x))
 
 
 def _modified(order: int, x: torch.Tensor) -> torch.Tensor:
-    """Infinite at infinity, where PyTorch's operator gives NaN."""
+    """NaN at infinity, as PyTorch's operator, which multiplies infinity by zero there."""
     size = x.abs()
     # Neither half of the factor is infinite before the result is.
     half = torch.exp(size.clamp(LARGE, LARGEST) / 2)
     far = half * _far(order, size.clamp(LARGE, LARGEST)) * half
-    return _joined(order, x, _near(order, size.clamp(max=LARGE)), far)
+    result = _joined(order, x, _near(order, size.clamp(max=LARGE)), far)
+    return torch.where(torch.isinf(x), math.nan, result)
 
 
 def _scaled(order: int, x: torch.Tensor) -> torch.Tensor:
@@ -84,4 +86,5 @@ def _joined(
     order: int, x: torch.Tensor, near: torch.Tensor, far: torch.Tensor
 ) -> torch.Tensor:
     result = torch.where(x.abs() < LARGE, near, far)
-    return torch.copysign(result, x) if order else result
+    # PyTorch's odd functions of -0.0 are 0.0.
+    return torch.where(x < 0, -result, result) if order else result

@@ -83,9 +83,11 @@ def _lgamma(x: torch.Tensor) -> torch.Tensor:
     series = (large - 0.5) * (torch.log(large) - 1) + 0.5 * (math.log(2 * math.pi) - 1)
     series = series + inverse * polynomial(inverse * inverse, STIRLING[::-1])
     result = series - torch.where(moves, torch.log(product), 0.0)
-    sine = torch.sin(math.pi * _from_integer(x)).abs()
+    part = _from_integer(x)
+    sine = torch.sin(math.pi * part).abs()
     mirrored = math.log(math.pi) - torch.log(sine) - result
-    mirrored = torch.where(torch.isinf(x), math.inf, mirrored)
+    # All integers are poles; at the largest ones `result` is infinite, too.
+    mirrored = torch.where((part == 0) | torch.isinf(x), math.inf, mirrored)
     result = torch.where((x == 1) | (x == 2), 0.0, result)
     return torch.where(reflects, mirrored, result)
 
