@@ -143,15 +143,24 @@ static SmallVector<Operand> operandsOf(ArrayRef<Tap> taps) {
 /// on, then `finish`.
 static Value foldTaps(LoweringBuilder &b, const Pool &pool, ArrayRef<Tap> taps,
                       llvm::function_ref<Num(Num, Num)> combine,
-                      llvm::function_ref<Num(Num)> finish) {
+                      llvm::function_ref<Num(Body &, Num)> finish) {
   DType dtype = b.resultDType();
   return b.elementwise(operandsOf(taps), dtype, dtype, pool.sizes,
-                       [&](Body &, ArrayRef<Num> x) {
+                       [&](Body &body, ArrayRef<Num> x) {
                          Num result = x[0];
                          for (Num value : x.drop_front())
                            result = combine(result, value);
-                         return finish(result);
+                         return finish(body, result);
                        });
+}
+
+/// The sizes of the unpadded image.
+static SmallVector<Value> imageSizes(LoweringBuilder &b, const Pool &pool) {
+  SmallVector<Value> sizes;
+  for (size_t dim = 0; dim < pool.dims(); ++dim)
+    sizes.push_back(
+        b.indexValue(b.sizeOf(pool.input.value, pool.first() + dim)));
+  return sizes;
 }
 
 /// The position of the first maximum in the unpadded image, in row-major order.
@@ -212,23 +221,38 @@ static Lowered lowerMaxPool(ir::AtenOp op, LoweringBuilder &b, size_t dims) {
   FailureOr<SmallVector<Tap>> taps = tapsOf(b, *pool, leastOf(dtype), dtype);
   if (failed(taps))
     return failure();
-  SmallVector<Value> results = {
-      foldTaps(b, *pool, *taps, s::maximum, [](Num best) { return best; })};
+  SmallVector<Value> results = {foldTaps(
+      b, *pool, *taps, s::maximum, [](Body &, Num best) { return best; })};
   if (op.getNumResults() == 1)
     return results;
   results.emplace_back();
-  if (!op.getResult(1).use_empty()) {
-    SmallVector<Value> sizes;
-    for (size_t dim = 0; dim < dims; ++dim)
-      sizes.push_back(
-          b.indexValue(b.sizeOf(pool->input.value, pool->first() + dim)));
-    results[1] = argMax(b, *pool, *taps, sizes);
-  }
+  if (!op.getResult(1).use_empty())
+    results[1] = argMax(b, *pool, *taps, imageSizes(b, *pool));
   return results;
 }
 
-/// The sum of the window over its number of points. If padding does not count,
-/// that number depends on the position.
+/// The number of points that the mean at this position divides by: those in the
+/// image, and in its padding if that counts. `sizes` are those of the image.
+static Num pointsAt(Body &body, const Pool &pool, ArrayRef<Value> sizes,
+                    bool countsPadding) {
+  std::optional<Num> points;
+  for (size_t dim = 0; dim < pool.dims(); ++dim) {
+    Num position = s::index(body, pool.first() + dim);
+    Num padding = position.constant(pool.padding[dim]);
+    Num border = countsPadding ? padding : position.constant(0);
+    Num start = position * position.constant(pool.stride[dim]) - padding;
+    Num end =
+        s::minimum(start + position.constant(pool.window[dim]),
+                   s::fromIndex(body, sizes[dim], position.dtype) + border);
+    Num length = end - s::maximum(start, -border);
+    points = points ? *points * length : length;
+  }
+  // A window of padding alone has the mean zero.
+  return s::maximum(*points, points->constant(1));
+}
+
+/// The sum of the window over its number of points, which depends on the
+/// position if padding does not count, and in windows beyond the padding's end.
 static Lowered lowerAvgPool(ir::AtenOp op, LoweringBuilder &b, size_t dims) {
   FailureOr<Pool> pool = poolOf(op, b, dims);
   if (failed(pool))
@@ -236,17 +260,25 @@ static Lowered lowerAvgPool(ir::AtenOp op, LoweringBuilder &b, size_t dims) {
   DType dtype = b.resultDType();
   bool countsPadding = op.getBoolArg("count_include_pad").value_or(true);
   bool pads = llvm::any_of(pool->padding, [](int64_t pad) { return pad != 0; });
-  if (!dtype.isFloat() || pool->ceilMode || (pads && !countsPadding))
-    return b.refuse("windows with several numbers of points");
-  auto count = static_cast<double>(pool->points());
-  if (auto divisor = op.getIntArg("divisor_override"))
-    count = double(*divisor);
+  if (!dtype.isFloat())
+    return b.refuse("a pool of integers");
+  auto divisor = op.getIntArg("divisor_override");
+  bool varies = !divisor && (pool->ceilMode || (pads && !countsPadding));
+  auto count = double(divisor.value_or(pool->points()));
   FailureOr<SmallVector<Tap>> taps = tapsOf(b, *pool, 0, dtype);
   if (failed(taps))
     return failure();
+  SmallVector<Value> sizes;
+  if (varies)
+    sizes = imageSizes(b, *pool);
   return lowered(foldTaps(
       b, *pool, *taps, [](Num a, Num b) { return a + b; },
-      [&](Num sum) { return sum / count; }));
+      [&](Body &body, Num sum) {
+        if (!varies)
+          return sum / count;
+        Num points = pointsAt(body, *pool, sizes, countsPadding);
+        return sum / s::cast(points, sum.dtype);
+      }));
 }
 
 /// Windows that divide the image evenly: a mean over dimensions that are split

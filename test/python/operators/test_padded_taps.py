@@ -3,7 +3,10 @@ dilations and paddings in all combinations, on images as small as one point."""
 
 from __future__ import annotations
 
+import functools
 import itertools
+import random
+from typing import Any
 
 import pytest
 import torch
@@ -103,3 +106,54 @@ def test_several_results_share_what_they_read() -> None:
         results = frozen(model.float(), x)
     for result, wanted in zip(results, exact):
         torch.testing.assert_close(result.double(), wanted, rtol=1e-5, atol=1e-5)
+
+
+def random_mean(draw: random.Random) -> tuple[Any, Tensor]:
+    """A mean of windows, some of which reach into padding or beyond it, and an image."""
+    dims = draw.choice((1, 2, 2, 3))
+    window = [draw.randint(1, 4) for _ in range(dims)]
+    options = {
+        "stride": [draw.randint(1, 3) for _ in range(dims)],
+        "padding": [draw.randint(0, points // 2) for points in window],
+        "ceil_mode": draw.random() < 0.6,
+        "count_include_pad": draw.random() < 0.4,
+    }
+    if dims > 1 and draw.random() < 0.2:
+        options["divisor_override"] = 5
+    sizes = [points + draw.randint(0, 6) for points in window]
+    mean = getattr(functional, f"avg_pool{dims}d")
+    return functools.partial(mean, kernel_size=window, **options), torch.randn(
+        2, 3, *sizes
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("seed", range(4))
+def test_means_of_windows_in_and_beyond_padding(seed: int, dtype: torch.dtype) -> None:
+    draw = random.Random(seed)
+    means = [random_mean(draw) for _ in range(12)]
+
+    def all_means(*images):
+        return [mean(image) for (mean, _), image in zip(means, images)]
+
+    images = [
+        image.to(torch.float32 if image.dim() == 5 and dtype.itemsize == 2 else dtype)
+        for _, image in means
+    ]
+    torch._dynamo.reset()
+    found = anabranch.compile(all_means, dynamic=False)(*images)
+    torch.testing.assert_close(found, all_means(*images))
+    assert anabranch.counters.fallback_calls == 0
+
+
+def test_means_of_symbolic_images() -> None:
+    """Where padding does not count, a window's points depend on the image's size."""
+
+    def mean(x):
+        return functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False)
+
+    compiled = anabranch.compile(mean, dynamic=True)
+    for size in ((5, 6), (8, 8), (4, 9)):
+        x = torch.randn(2, 3, *size)
+        torch.testing.assert_close(compiled(x), mean(x))
+    assert anabranch.counters.fallback_calls == 0
