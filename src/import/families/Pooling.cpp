@@ -17,9 +17,12 @@ using namespace mlir;
 using namespace anabranch;
 using namespace anabranch::importer;
 
-/// PyTorch runs pools with larger windows: unrolled, they would make a long
-/// kernel of little use.
+/// PyTorch runs means of larger windows, and maxima whose positions are asked
+/// for: unrolled, they would make a long kernel of little use.
 static constexpr int64_t maxPoints = 128;
+/// Larger windows have their maxima one dimension after another: 3 x 3 points
+/// take four comparisons in place of eight.
+static constexpr int64_t joinedPoints = 8;
 
 namespace {
 /// The arguments of a pool of the last dimensions, one number for each.
@@ -83,8 +86,8 @@ static FailureOr<Pool> poolOf(ir::AtenOp op, LoweringBuilder &b, size_t dims) {
   }
   pool.ceilMode = op.getBoolArg("ceil_mode").value_or(false);
   pool.sizes = op.getResultSizes();
-  if (pool.input.rank() <= int64_t(dims) || pool.points() > maxPoints)
-    return b.refuse("no image, or a window too large to unroll");
+  if (pool.input.rank() <= int64_t(dims))
+    return b.refuse("no image");
   return pool;
 }
 
@@ -108,6 +111,8 @@ static FailureOr<Value> paddedImage(LoweringBuilder &b, const Pool &pool,
 /// Every point of the window, in row-major order.
 static FailureOr<SmallVector<Tap>> tapsOf(LoweringBuilder &b, const Pool &pool,
                                           double padding, DType dtype) {
+  if (pool.points() > maxPoints)
+    return b.refuse("a window too large to unroll");
   FailureOr<Value> padded = paddedImage(b, pool, padding);
   if (failed(padded))
     return failure();
@@ -213,11 +218,45 @@ static double leastOf(DType dtype) {
   return dtype.isUnsigned ? 0 : -std::ldexp(1.0, int(dtype.width()) - 1);
 }
 
+/// The maxima of windows, one dimension after another.
+static FailureOr<Value> maximaByDimension(LoweringBuilder &b, Pool pool) {
+  DType dtype = b.resultDType();
+  Sizes results = pool.sizes;
+  pool.sizes = b.sizesOf(pool.input.value);
+  Pool all = pool;
+  for (size_t dim = 0; dim < pool.dims(); ++dim) {
+    pool.window.assign(pool.dims(), 1);
+    pool.stride = pool.dilation = pool.window;
+    pool.padding.assign(pool.dims(), 0);
+    pool.window[dim] = all.window[dim];
+    pool.stride[dim] = all.stride[dim];
+    pool.padding[dim] = all.padding[dim];
+    pool.dilation[dim] = all.dilation[dim];
+    pool.sizes[pool.first() + dim] = results[pool.first() + dim];
+    FailureOr<SmallVector<Tap>> taps = tapsOf(b, pool, leastOf(dtype), dtype);
+    if (failed(taps))
+      return failure();
+    Value maxima = foldTaps(b, pool, *taps, s::maximum,
+                            [](Body &, Num best) { return best; });
+    pool.input = b.tensor(maxima, dtype);
+  }
+  return pool.input.value;
+}
+
 static Lowered lowerMaxPool(ir::AtenOp op, LoweringBuilder &b, size_t dims) {
   FailureOr<Pool> pool = poolOf(op, b, dims);
   if (failed(pool))
     return failure();
   DType dtype = b.resultDType();
+  bool wantsPlaces = op.getNumResults() > 1 && !op.getResult(1).use_empty();
+  if (pool->points() > joinedPoints && !wantsPlaces) {
+    FailureOr<Value> maxima = maximaByDimension(b, *pool);
+    if (failed(maxima))
+      return failure();
+    SmallVector<Value> results(op.getNumResults());
+    results[0] = *maxima;
+    return results;
+  }
   FailureOr<SmallVector<Tap>> taps = tapsOf(b, *pool, leastOf(dtype), dtype);
   if (failed(taps))
     return failure();
@@ -226,7 +265,7 @@ static Lowered lowerMaxPool(ir::AtenOp op, LoweringBuilder &b, size_t dims) {
   if (op.getNumResults() == 1)
     return results;
   results.emplace_back();
-  if (!op.getResult(1).use_empty())
+  if (wantsPlaces)
     results[1] = argMax(b, *pool, *taps, imageSizes(b, *pool));
   return results;
 }

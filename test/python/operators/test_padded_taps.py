@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import random
 from typing import Any
 
@@ -143,6 +144,42 @@ def test_means_of_windows_in_and_beyond_padding(seed: int, dtype: torch.dtype) -
     torch._dynamo.reset()
     found = anabranch.compile(all_means, dynamic=False)(*images)
     torch.testing.assert_close(found, all_means(*images))
+    assert anabranch.counters.fallback_calls == 0
+
+
+def random_maximum(draw: random.Random) -> tuple[Any, Tensor]:
+    """Maxima of windows of up to 13 points a side, and an image with infinities and
+    NaN."""
+    dims = draw.choice((1, 2, 2, 3))
+    window = [draw.choice((1, 2, 3, 5, 13 if dims < 3 else 4)) for _ in range(dims)]
+    options = {
+        "stride": [draw.randint(1, 3) for _ in range(dims)],
+        "padding": [draw.randint(0, points // 2) for points in window],
+        "dilation": [draw.randint(1, 2) for _ in range(dims)],
+        "ceil_mode": draw.random() < 0.4,
+    }
+    extents = [(n - 1) * d + 1 for n, d in zip(window, options["dilation"])]
+    image = torch.randn(2, 2, *(n + draw.randint(0, 5) for n in extents))
+    for value in (-math.inf, -math.inf, math.nan):
+        image.view(-1)[draw.randrange(image.numel())] = value
+    maximum = getattr(functional, f"max_pool{dims}d")
+    return functools.partial(maximum, kernel_size=window, **options), image
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_maxima_of_windows(seed: int) -> None:
+    draw = random.Random(seed)
+    maxima = [random_maximum(draw) for _ in range(12)]
+
+    def all_maxima(*images):
+        return [maximum(image) for (maximum, _), image in zip(maxima, images)]
+
+    images = [image for _, image in maxima]
+    torch._dynamo.reset()
+    found = anabranch.compile(all_maxima, dynamic=False)(*images)
+    torch.testing.assert_close(
+        found, all_maxima(*images), rtol=0, atol=0, equal_nan=True
+    )
     assert anabranch.counters.fallback_calls == 0
 
 
