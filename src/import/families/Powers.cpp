@@ -5,6 +5,7 @@
 #include "import/lowering/OpTable.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -50,12 +51,22 @@ static Num powerOfIntegers(Num base, Num exponent) {
   return s::select(exponent < zero, inverse, result);
 }
 
+/// The number whose root is `pow(x, 0.5)`, which knows no minus zero and no
+/// root of minus infinity that is NaN. PyTorch takes `pow` for f16, and roots
+/// for other floats.
+static Num rootOf(Num x, DType dtype) {
+  if (!dtype.type.isF16())
+    return x;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  return s::select((x == 0.0) | (x == -infinity), s::abs(x), x);
+}
+
 /// Exponents for which PyTorch has code of its own, with the same roundings.
-static Num powerOfConstant(Num x, double exponent) {
+static Num powerOfConstant(Num x, double exponent, DType dtype) {
   if (exponent == 0.5)
-    return s::sqrt(x);
+    return s::sqrt(rootOf(x, dtype));
   if (exponent == -0.5)
-    return s::rsqrt(x);
+    return s::rsqrt(rootOf(x, dtype));
   if (exponent == 2)
     return x * x;
   if (exponent == 3)
@@ -84,7 +95,8 @@ static Lowered lowerPow(ir::AtenOp op, LoweringBuilder &b) {
     return b.refuse("PyTorch takes no negative exponent of integers");
   auto formula = [&](Body &, Elements x) {
     if (dtype.isFloat())
-      return constant ? powerOfConstant(x[0], *constant) : s::pow(x[0], x[1]);
+      return constant ? powerOfConstant(x[0], *constant, dtype)
+                      : s::pow(x[0], x[1]);
     return integer ? constantPower(x[0], *integer)
                    : powerOfIntegers(x[0], x[1]);
   };

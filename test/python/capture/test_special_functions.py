@@ -125,6 +125,24 @@ def test_functions_at_special_values_equal_pytorchs(dtype):
         assert torch.equal(y[z == 0].signbit(), z[z == 0].signbit())
 
 
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float32, DOUBLE]
+)
+def test_powers_at_special_values_equal_pytorchs(dtype):
+    """PyTorch takes roots for exponents of 1/2, except of float16."""
+    ends = torch.finfo(dtype)
+    sizes = [0.0, 1.0, 2.0, math.inf, ends.max, ends.tiny]
+    x = torch.tensor([*sizes, *(-size for size in sizes), math.nan], dtype=dtype)
+
+    def powers(x):
+        return [x**n for n in (0.5, -0.5, 2, 3, -1, -2, 0, 1, 2.5, -1.5)]
+
+    found, wanted = anabranch.compile(powers)(x), powers(x)
+    torch.testing.assert_close(found, wanted, equal_nan=True)
+    for y, z in zip(found, wanted):
+        assert torch.equal(y[z == 0].signbit(), z[z == 0].signbit())
+
+
 def test_integers_give_floats():
     x = torch.arange(1, 9)
     for function in (torch.lgamma, torch.i0, torch.special.i1e):
