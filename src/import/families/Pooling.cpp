@@ -92,15 +92,16 @@ static FailureOr<Pool> poolOf(ir::AtenOp op, LoweringBuilder &b, size_t dims) {
 }
 
 /// The input padded with `value` so that every window lies inside. In ceil mode
-/// the size must be static, which says how far windows reach beyond the end.
-static FailureOr<Value> paddedImage(LoweringBuilder &b, const Pool &pool,
-                                    double value) {
+/// windows reach beyond the padding, by less than a stride.
+static Value paddedImage(LoweringBuilder &b, const Pool &pool, double value) {
   SmallVector<int64_t> high = pool.padding;
   for (size_t dim = 0; pool.ceilMode && dim < pool.dims(); ++dim) {
     int64_t size = pool.input.size(pool.first() + dim);
     auto outputs = getConstantIntValue(pool.sizes[pool.first() + dim]);
-    if (size < 0 || !outputs)
-      return b.refuse("ceil_mode with a symbolic size");
+    if (size < 0 || !outputs) {
+      high[dim] += pool.stride[dim] - 1;
+      continue;
+    }
     int64_t extent = (*outputs - 1) * pool.stride[dim] +
                      (pool.window[dim] - 1) * pool.dilation[dim] + 1;
     high[dim] = std::max(high[dim], extent - size - pool.padding[dim]);
@@ -113,9 +114,7 @@ static FailureOr<SmallVector<Tap>> tapsOf(LoweringBuilder &b, const Pool &pool,
                                           double padding, DType dtype) {
   if (pool.points() > maxPoints)
     return b.refuse("a window too large to unroll");
-  FailureOr<Value> padded = paddedImage(b, pool, padding);
-  if (failed(padded))
-    return failure();
+  Value padded = paddedImage(b, pool, padding);
   SmallVector<Tap> taps;
   for (int64_t number = 0; number < pool.points(); ++number) {
     Tap tap;
@@ -130,7 +129,7 @@ static FailureOr<SmallVector<Tap>> tapsOf(LoweringBuilder &b, const Pool &pool,
       strides[pool.first() + dim] = b.indexAttr(pool.stride[dim]);
     }
     Value slice =
-        b.create<tensor::ExtractSliceOp>(*padded, offsets, pool.sizes, strides);
+        b.create<tensor::ExtractSliceOp>(padded, offsets, pool.sizes, strides);
     tap.values = b.tensor(slice, dtype);
     taps.push_back(std::move(tap));
   }

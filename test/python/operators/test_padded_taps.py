@@ -183,14 +183,22 @@ def test_maxima_of_windows(seed: int) -> None:
     assert anabranch.counters.fallback_calls == 0
 
 
-def test_means_of_symbolic_images() -> None:
-    """Where padding does not count, a window's points depend on the image's size."""
+@pytest.mark.parametrize("ceil_mode", [False, True])
+def test_pools_of_symbolic_images(ceil_mode: bool) -> None:
+    """How many points a window has, and how far windows reach, depends on the image's
+    size."""
 
-    def mean(x):
-        return functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False)
+    def pools(x):
+        return (
+            functional.avg_pool2d(x, 3, 2, 1, ceil_mode, count_include_pad=False),
+            functional.avg_pool2d(x, (2, 3), (3, 2), ceil_mode=ceil_mode),
+            functional.max_pool2d(x, 2, 2, ceil_mode=ceil_mode),
+            functional.max_pool2d(x, 3, (1, 4), 1, ceil_mode=ceil_mode),
+            functional.max_pool2d(x, 2, 3, ceil_mode=ceil_mode, return_indices=True),
+        )
 
-    compiled = anabranch.compile(mean, dynamic=True)
-    for size in ((5, 6), (8, 8), (4, 9)):
+    compiled = anabranch.compile(pools, dynamic=True)
+    for size in ((5, 6), (8, 8), (4, 9), (7, 7), (6, 13)):
         x = torch.randn(2, 3, *size)
-        torch.testing.assert_close(compiled(x), mean(x))
+        torch.testing.assert_close(compiled(x), pools(x))
     assert anabranch.counters.fallback_calls == 0
