@@ -170,10 +170,12 @@ static Lowered divideWithMode(ir::AtenOp op, LoweringBuilder &b) {
 }
 
 static void registerDivision(OpTable &table) {
-  addBinary(
-      table, "div",
-      pointwise({"self", "other"}, [](Elements x) { return x[0] / x[1]; }),
-      "T(3, 5), P(5)", "T(3, 5), 2");
+  LoweringFn divide =
+      pointwise({"self", "other"}, [](Elements x) { return x[0] / x[1]; });
+  addBinary(table, "div", divide, "T(3, 5), P(5)", "T(3, 5), 2");
+  // After the trace, which takes this operator apart, PyTorch computes what a
+  // graph does with numbers of a call in tensors.
+  table.add("true_divide.Tensor", divide, "");
   table.add("div.Tensor_mode", unlessBool(divideWithMode),
             "T(3, 5), P(5), rounding_mode='floor'; "
             "T(3, 5), P(5), rounding_mode='trunc'");

@@ -3,6 +3,7 @@ that a caller passes are not, and results follow both."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+import anabranch
 from anabranch.capture import aot
 
 X = torch.linspace(-2, 3, 12).view(3, 4)
@@ -115,6 +117,36 @@ def test_a_float_that_a_caller_passes_needs_one_program(
     for scale in (0.5, 0.25, -1.5):
         torch.testing.assert_close(compiled(X, wrap(scale)), f(X, wrap(scale)))
     assert len(traces) == 1
+
+
+# What a model may compute of a float before a tensor meets it. PyTorch computes it in
+# tensors, by operators that a trace does not leave in other graphs.
+NUMBERS: dict[str, Callable[[float], float]] = {
+    "quotient": lambda s: s / 3,
+    "inverse": lambda s: 1 / s,
+    "quotient of itself": lambda s: (s + 1) / (s * s),
+    "root": lambda s: s**0.5,
+    "power": lambda s: 2.0**s,
+    "difference": lambda s: 1 - s,
+    "negative": lambda s: -s,
+    "size": lambda s: abs(s),
+    "least": lambda s: min(s, 1.0),
+    "most": lambda s: max(s, 1.0),
+    "math": lambda s: math.sqrt(s) + math.exp(s) + math.sin(s) * math.log(s),
+    "integer": lambda s: int(s) + math.floor(s) * math.ceil(s),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_what_a_model_computes_of_a_float_is_in_kernels(name: str) -> None:
+    def f(x: torch.Tensor, s: float) -> torch.Tensor:
+        number = NUMBERS[name](s)
+        return x * number + x.exp() / (number + 1)
+
+    compiled = torch.compile(f, backend="anabranch", dynamic=True)
+    for scale in (0.7, 2.5, 1.25):
+        torch.testing.assert_close(compiled(X, scale), f(X, scale))
+    assert anabranch.counters.fallback_calls == 0
 
 
 def test_an_argument_that_no_operator_has_as_a_number(traces: list[None]) -> None:
