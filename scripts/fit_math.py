@@ -260,6 +260,15 @@ FITS = [
         7,
     ),
     Fit(
+        "exp2m1Narrow",
+        "(2^x - 1) / x",
+        ratio(lambda x: mp.expm1(x * LN2) / x, LN2),
+        lambda x: abs(x) / 2**x,
+        -0.5001,
+        0.5001,
+        3,
+    ),
+    Fit(
         "erfExponent",
         "log(1 - erf(x)) / x less its float at zero",
         ratio(erf_exponent, -2 / mp.sqrt(mp.pi) - ERF_LEADING),

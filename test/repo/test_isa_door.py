@@ -27,6 +27,7 @@ DOOR = {
     "native/Compile.h",
     "native/isa/Isa.h",
     "native/isa/Tiles.h",
+    "native/math/NormalPower.h",
     "native/narrow/ExpandBF16.h",
     "native/target/Target.h",
 }

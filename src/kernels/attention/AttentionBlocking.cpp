@@ -154,6 +154,44 @@ double AttentionBlocking::cycles(ir::AttentionOp op,
   return scores * ofScore;
 }
 
+/// The most queries of a tile: each tile packs its keys and values, and workers
+/// without a tile cost more.
+static int64_t mostQueries(ir::AttentionOp op) {
+  constexpr int64_t enoughTiles = 16, fewest = 64;
+  ArrayRef<int64_t> result =
+      cast<RankedTensorType>(op.getResult().getType()).getShape();
+  int64_t heads = 1;
+  for (int64_t size : result.drop_back(2))
+    heads *= ShapedType::isDynamic(size) ? 1 : size;
+  for (int64_t queries : {4 * fewest, 2 * fewest})
+    if (heads * llvm::divideCeil(result.end()[-2], queries) >= enoughTiles)
+      return queries;
+  return fewest;
+}
+
+/// The values of a block stay in the first level of cache, beside the weights
+/// of some rows. Longer blocks change maxima and sums less often.
+void AttentionBlocking::chooseKeys(int64_t keyCount,
+                                   const native::TargetInfo &target) {
+  constexpr int64_t mostKeys = 256;
+  int64_t bytes = valueHead * element.getIntOrFloatBitWidth() / 8;
+  if (usesDots)
+    bytes /= perWord;
+  int64_t fitting = target.model.l1Bytes * 2 / 3 / std::max<int64_t>(bytes, 1);
+  fitting = std::min(fitting, mostKeys);
+  int64_t step = vectorsOfStep * lanes;
+  if (!ShapedType::isDynamic(keyCount))
+    fitting = std::min<int64_t>(fitting, llvm::alignTo(keyCount, step));
+  keys = std::max<int64_t>(step, llvm::alignDown(fitting, step));
+}
+
+/// The blocks of a tile's rows have equal sizes.
+void AttentionBlocking::chooseScoreRows() {
+  constexpr int64_t usual = 32;
+  int64_t blocks = llvm::divideCeil(queries, usual);
+  scoreRows = llvm::alignTo(llvm::divideCeil(queries, blocks), rows);
+}
+
 /// Blocks of panels, which any attention can have.
 AttentionBlocking AttentionBlocking::packed(ir::AttentionOp op,
                                             const native::TargetInfo &target) {
@@ -170,7 +208,8 @@ AttentionBlocking AttentionBlocking::packed(ir::AttentionOp op,
   chosen.rows = 6;
   chosen.queries = fewQueries;
   if (!ShapedType::isDynamic(length)) {
-    int64_t count = std::max<int64_t>(1, llvm::divideCeil(length, 64));
+    int64_t count =
+        std::max<int64_t>(1, llvm::divideCeil(length, mostQueries(op)));
     chosen.queries =
         std::max<int64_t>(chosen.rows, llvm::divideCeil(length, count));
     if (length > 0 && length < chosen.rows)
@@ -178,7 +217,6 @@ AttentionBlocking AttentionBlocking::packed(ir::AttentionOp op,
     chosen.queries = llvm::alignTo(chosen.queries, chosen.rows);
   }
   chosen.keyVectors = most;
-  chosen.keys = llvm::alignTo(64, chosen.keyColumns());
   chosen.head = llvm::alignTo(query.getShape().back(), chosen.lanes);
   int64_t vectors = llvm::divideCeil(value.getShape().back(), chosen.lanes);
   chosen.valueVectors = std::max<int64_t>(1, std::min(vectors, most));
@@ -189,6 +227,9 @@ AttentionBlocking AttentionBlocking::packed(ir::AttentionOp op,
                                       target.rate(native::Multiply::FmaF32);
   if (chosen.usesDots)
     chosen.head = llvm::alignTo(chosen.head, perWord * chosen.lanes);
+  chosen.chooseKeys(
+      cast<RankedTensorType>(op.getKey().getType()).getShape().end()[-2],
+      target);
   chosen.usesMatrices =
       chosen.usesDots && chosen.lanes == MatrixBlock::lanes &&
       target.isa().hasMatrices(native::Isa::MatrixProduct::BF16);
@@ -196,7 +237,7 @@ AttentionBlocking AttentionBlocking::packed(ir::AttentionOp op,
     ++chosen.rows;
     chosen.queries = llvm::alignTo(chosen.queries, chosen.rows);
   }
-  chosen.scoreRows = chosen.queries;
+  chosen.chooseScoreRows();
   return chosen;
 }
 

@@ -23,8 +23,8 @@ struct AttentionBlocking {
   int64_t keys;         ///< of a block, a multiple of the columns of scores
   int64_t head;         ///< of query and key, padded to whole vectors
   int64_t valueHead;    ///< padded to whole panels
-  /// Rows whose scores are held at once: all of a tile, or a block of tile
-  /// registers.
+  /// Rows whose scores are held at once: a tile has one block or several of
+  /// them.
   int64_t scoreRows;
   /// How keys and values are read: in place, in panels that vectors multiply,
   /// or in panels of tile registers.
@@ -58,8 +58,10 @@ struct AttentionBlocking {
 
   int64_t keyColumns() const { return lanes * keyVectors; }
   int64_t valueColumns() const { return lanes * valueVectors; }
-  /// The number of keys whose scores become weights without a loop.
-  int64_t keysOfStep() const { return std::min(keys, 4 * lanes); }
+  /// The number of keys whose scores become weights without a loop. A block has
+  /// whole steps.
+  static constexpr int64_t vectorsOfStep = 4;
+  int64_t keysOfStep() const { return std::min(keys, vectorsOfStep * lanes); }
 
   /// None, and why, if this way cannot compute the attention.
   static std::optional<AttentionBlocking>
@@ -79,6 +81,8 @@ private:
   static AttentionBlocking packed(ir::AttentionOp op,
                                   const native::TargetInfo &target);
   std::optional<std::string> refuseStreaming(int64_t length) const;
+  void chooseKeys(int64_t keyCount, const native::TargetInfo &target);
+  void chooseScoreRows();
   void chooseStreams(ir::AttentionOp op);
   void chooseTileBlocks(ir::AttentionOp op);
   double cyclesOfKey(int64_t used, const native::TargetInfo &target) const;

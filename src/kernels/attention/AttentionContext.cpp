@@ -42,9 +42,28 @@ Value AttentionContext::tileCount() {
   return lanes.mulIndex(headCount, blockCount);
 }
 
+/// Whether all heads have the same rows of a mask, which neighbouring tiles
+/// then find in a cache. Otherwise neighbours have the same keys.
+bool AttentionContext::sharesMaskRows() {
+  if (!op.getMask())
+    return false;
+  auto type = cast<RankedTensorType>(op.getMask().getType());
+  int64_t maskRank = type.getRank();
+  return maskRank > 1 && type.getDimSize(maskRank - 2) != 1 &&
+         (maskRank < 3 || type.getDimSize(maskRank - 3) == 1);
+}
+
 void AttentionContext::enterTile(Value number) {
   Value queries = lanes.index(blocking.queries);
-  tile.firstQuery = lanes.mulIndex(lanes.remIndex(number, blockCount), queries);
+  Value block, rest;
+  if (sharesMaskRows()) {
+    block = lanes.divIndex(number, headCount);
+    rest = lanes.remIndex(number, headCount);
+  } else {
+    block = lanes.remIndex(number, blockCount);
+    rest = lanes.divIndex(number, blockCount);
+  }
+  tile.firstQuery = lanes.mulIndex(block, queries);
   tile.queryEnd =
       lanes.minIndex(lanes.addIndex(tile.firstQuery, queries),
                      lanes.mulIndex(queryCount, lanes.index(blocking.group)));
@@ -53,7 +72,6 @@ void AttentionContext::enterTile(Value number) {
   if (op.getCausal())
     tile.keyEnd =
         lanes.minIndex(keyCount, lanes.minIndex(tile.queryEnd, queryCount));
-  Value rest = lanes.divIndex(number, blockCount);
   tile.batch.resize(rank - 2);
   for (int64_t i = rank - 2; i-- > 0;) {
     Value size = tilesAlong(i);
@@ -83,9 +101,13 @@ int64_t AttentionContext::layOut(Value start) {
   // The values that are left at a tile's end come first: their place depends on
   // nothing else.
   scratch.output = place(b.queries * b.valueHead);
-  scratch.maxima = place(b.queries);
-  scratch.sums = place(b.queries);
-  scratch.factors = place(b.queries);
+  // The last vector of a block of rows may end after them.
+  int64_t ofRows = b.queries + b.lanes;
+  scratch.maxima = place(ofRows);
+  scratch.sums = place(b.queries * b.lanes);
+  scratch.factors = place(ofRows);
+  scratch.begins = place(op.getMask() ? b.queries : 0);
+  scratch.ends = place(op.getMask() ? b.queries : 0);
   scratch.queries = place(b.parts * b.queryWords());
   scratch.keys = place(b.parts * b.keyWords());
   scratch.values = place(b.parts * b.valueWords());

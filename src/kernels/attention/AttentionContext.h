@@ -47,6 +47,9 @@ public:
     mlir::Value firstQuery, queryEnd;
     /// The keys that some query of the tile may see.
     mlir::Value firstKey, keyEnd;
+    /// Whether the mask shows each query one run of keys and changes no score
+    /// of it, as i1. Only where VisibleKeys searches the mask.
+    mlir::Value hasRuns;
   };
   Tile tile;
   void enterTile(mlir::Value number);
@@ -64,12 +67,14 @@ public:
   /// The scratch memory of a tile, as pointers to first elements.
   struct Scratch {
     mlir::Value queries, keys, values;
-    mlir::Value scores;       ///< [query][key of the block], then the weights
-    mlir::Value weights;      ///< the same as pairs of bf16
-    mlir::Value output;       ///< [query][value]
-    mlir::Value maxima, sums; ///< [query]
+    mlir::Value scores;  ///< [query][key of the block], then the weights
+    mlir::Value weights; ///< the same as pairs of bf16
+    mlir::Value output;  ///< [query][value]
+    mlir::Value maxima;  ///< [query]
+    mlir::Value sums;    ///< [query][lane], which make up the row's sum
     /// [query]: the maximum before a block, then the factor for sum and output.
     mlir::Value factors;
+    mlir::Value begins, ends; ///< [query], as i32: of the runs of keys it sees
   };
   Scratch scratch;
   int64_t scratchElements();
@@ -110,6 +115,7 @@ public:
 
 private:
   mlir::Value tilesAlong(int64_t dimension);
+  bool sharesMaskRows();
   int64_t layOut(mlir::Value memory);
 };
 

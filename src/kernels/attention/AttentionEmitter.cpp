@@ -80,8 +80,12 @@ void SeenKeys::emitRow(Value row) {
                        [&] { return addKey(row, key, before); },
                        [&] { return State(before); });
                  });
-  memory.store(lanes.make<vector::ExtractOp>(last[1], ArrayRef<int64_t>{0}),
-               scratch.sums, lanes.subIndex(row, attention.tile.firstQuery));
+  // Each lane has the whole sum, and lanes are a power of two.
+  int64_t width = attention.blocking.lanes;
+  Value local = lanes.subIndex(row, attention.tile.firstQuery);
+  memory.store(
+      lanes.make<arith::MulFOp>(last[1], attention.vector(1.0 / double(width))),
+      scratch.sums, lanes.mulIndex(local, lanes.index(width)));
 }
 
 Value SeenKeys::isSeen(Value row, Value key) {
@@ -201,20 +205,24 @@ void AttentionEmitter::emitRowBlocks(BlockProducts &products,
   if (size == attention.blocking.queries)
     return emitRows(products, softmax, {tile.firstQuery, tile.queryEnd}, keys);
   bool isCausal = attention.op.getCausal();
-  Value low =
-      isCausal ? lanes.maxIndex(tile.firstQuery, keys.first) : tile.firstQuery;
+  // Blocks of rows begin at multiples of their size, counted from the tile's
+  // first query.
+  Value low = tile.firstQuery;
+  if (isCausal) {
+    Value hidden =
+        lanes.maxIndex(lanes.subIndex(keys.first, low), lanes.index(0));
+    Value blocks = lanes.divIndex(hidden, lanes.index(size));
+    low = lanes.addIndex(low, lanes.mulIndex(blocks, lanes.index(size)));
+  }
   lanes.loop(low, tile.queryEnd, size, [&](Value first) {
     AttentionContext::RowBlock rows{
         first, lanes.minIndex(lanes.addIndex(first, lanes.index(size)),
                               tile.queryEnd)};
     AttentionContext::KeyBlock seen = keys;
-    if (isCausal)
-      seen.count =
-          lanes.minIndex(keys.count, lanes.subIndex(rows.end, keys.first));
+    seen.count = VisibleKeys(attention).countFor(rows, keys);
     if (!attention.op.getMask())
       return emitRows(products, softmax, rows, seen);
-    seen.count = VisibleKeys(attention).countFor(rows, seen);
-    Value isSeen = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne,
+    Value isSeen = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::sgt,
                                              seen.count, lanes.index(0));
     lanes.ifThen(isSeen, [&] { emitRows(products, softmax, rows, seen); });
   });

@@ -22,8 +22,19 @@ namespace {
 
 /// A window is a boolean mask that shows few neighbouring keys. Most of the
 /// others are NaN, so that a kernel must not read them. A causal mask is one of
-/// bools that shows the keys up to the query's own.
-enum class Mask { None, Additive, Bool, Window, Causal };
+/// bools that shows the keys up to the query's own. Runs show each query some
+/// neighbouring keys or none, by bools or by sums, but for one key of one query
+/// of the second batch. Padding hides keys at both ends from all queries.
+enum class Mask {
+  None,
+  Additive,
+  Bool,
+  Window,
+  Causal,
+  Runs,
+  AddedRuns,
+  Padding
+};
 
 /// Query [2, heads, length, head], mask [2, 1, length, keys]. The result is
 /// stored as [2, length, heads, valueHead].
@@ -48,9 +59,10 @@ native::TargetInfo targetOf(const std::string &name, const Case &c) {
   return target;
 }
 
-bool isBool(Mask mask) {
-  return mask == Mask::Bool || mask == Mask::Window || mask == Mask::Causal;
+bool isAdded(Mask mask) {
+  return mask == Mask::Additive || mask == Mask::AddedRuns;
 }
+bool isBool(Mask mask) { return mask != Mask::None && !isAdded(mask); }
 
 constexpr int64_t batches = 2;
 /// The keys that the first query of a window sees, and those that are NaN.
@@ -74,8 +86,8 @@ std::string kernelText(const Case &c) {
   std::string result = shape(c.heads, length, c.valueHead);
   std::string resultType = "tensor<2x" + length + "x" + number(c.heads) + "x" +
                            number(c.valueHead) + (c.bf16 ? "xbf16>" : "xf32>");
-  std::string mask = "tensor<2x1x" + length + "x" + keys + "x" +
-                     (c.mask == Mask::Additive ? "f32>" : "i1>");
+  std::string mask = "tensor<2x1x" + (c.mask == Mask::Padding ? "1" : length) +
+                     "x" + keys + "x" + (isAdded(c.mask) ? "f32>" : "i1>");
   std::string text =
       "func.func @attend(%q: " + query + ", %k: " + key + ", %v: " + value;
   if (c.mask != Mask::None)
@@ -178,6 +190,22 @@ struct Data {
         values[i] = std::numeric_limits<float>::quiet_NaN();
   }
 
+  /// Runs of each query, and in the last query of the last batch an exception.
+  void showRuns(const Case &c, std::mt19937 &random) {
+    for (int64_t row = 0; row < batches * c.length; ++row) {
+      int64_t end = int64_t(random() % (c.keys + 1));
+      int64_t begin = row % 3 ? 0 : int64_t(random() % (end + 1));
+      for (int64_t s = 0; s < c.keys; ++s)
+        seen[row * c.keys + s] = s >= begin && s < end;
+    }
+    size_t last = (batches * c.length - 1) * c.keys;
+    for (int64_t s = 0; s < c.keys; ++s)
+      seen[last + s] = s < c.keys / 2 && s != c.keys / 4;
+    for (size_t i = 0; i < seen.size(); ++i)
+      additive[i] = seen[i] ? 0 : -std::numeric_limits<float>::infinity();
+    additive[last + c.keys / 4] = 0.5f;
+  }
+
   explicit Data(const Case &c) {
     std::mt19937 random(11);
     std::normal_distribution<float> normal;
@@ -210,6 +238,18 @@ struct Data {
       hide(c, key, c.head);
       hide(c, value, c.valueHead);
     }
+    if (c.mask == Mask::Runs || c.mask == Mask::AddedRuns)
+      showRuns(c, random);
+    // Of a mask that queries share, the first row of a batch is in use, and
+    // `seen` has one for each batch.
+    if (c.mask == Mask::Padding)
+      for (int64_t i = 0; i < batches * c.keys; ++i)
+        seen[i] = i % c.keys >= c.keys / 5 && i % c.keys < c.keys * 2 / 3;
+    // Some masks hide by the lowest number. A row that they hide sees all keys
+    // alike.
+    if (c.mask == Mask::Additive && c.length > 1)
+      std::fill_n(additive.begin() + c.keys, c.keys,
+                  std::numeric_limits<float>::lowest());
     // One row sees no key.
     for (int64_t i = 0; i < c.keys; ++i)
       additive[i] = -std::numeric_limits<float>::infinity();
@@ -230,8 +270,8 @@ std::vector<double> weights(const Case &c, const Data &d, int64_t b, int64_t h,
     for (int64_t e = 0; e < c.head; ++e)
       score += double(q[e]) * k[e];
     score *= scale;
-    int64_t at = (b * c.length + l) * c.keys + s;
-    if (c.mask == Mask::Additive)
+    int64_t at = (c.mask == Mask::Padding ? b : b * c.length + l) * c.keys + s;
+    if (isAdded(c.mask))
       score += d.additive[at];
     bool selects = isBool(c.mask);
     if ((selects && !d.seen[at]) || (c.causal && s > l))
@@ -276,6 +316,20 @@ const Case cases[] = {
     {"window", 2, 2, 40, 700, 32, 32, Mask::Window},
     {"window_dynamic", 2, 1, 40, 601, 32, 32, Mask::Window, false, true},
     {"no_keys", 1, 1, 3, 0, 16, 16, Mask::None, false, true},
+    {"causal_mask", 2, 1, 290, 290, 16, 16, Mask::Causal},
+    {"causal_mask_more_keys", 1, 1, 70, 300, 40, 24, Mask::Causal},
+    {"causal_long", 1, 1, 300, 570, 16, 16, Mask::None, true},
+    {"runs", 2, 1, 70, 330, 32, 16, Mask::Runs},
+    {"runs_of_many_tiles", 16, 2, 40, 130, 16, 16, Mask::Runs},
+    {"runs_dynamic", 1, 1, 70, 330, 16, 16, Mask::Runs, false, true},
+    {"runs_few_keys", 1, 1, 70, 37, 16, 16, Mask::Runs, false, true},
+    {"runs_causal", 2, 1, 150, 150, 16, 16, Mask::Runs, true},
+    {"runs_shared", 8, 2, 3, 400, 16, 16, Mask::Runs},
+    {"added_runs", 2, 1, 70, 330, 32, 16, Mask::AddedRuns},
+    {"added_runs_shared", 8, 2, 2, 150, 16, 16, Mask::AddedRuns},
+    {"padding", 2, 2, 70, 330, 16, 16, Mask::Padding},
+    {"padding_shared", 8, 2, 3, 400, 16, 16, Mask::Padding},
+    {"padding_dynamic", 2, 1, 70, 90, 16, 16, Mask::Padding, false, true},
 };
 
 class AttentionTest : public testing::TestWithParam<TargetAndCase<Case>> {
@@ -303,11 +357,13 @@ std::unique_ptr<Operand> AttentionTest::run(Data &d) {
   std::vector<int64_t> sizes;
   if (c.dynamic)
     sizes = {c.length, c.keys, c.keys};
-  if (c.mask == Mask::Additive)
+  if (isAdded(c.mask))
     buffers.push_back(d.additive.data());
   if (isBool(c.mask))
     buffers.push_back(d.seen.data());
-  if (c.dynamic && c.mask != Mask::None)
+  if (c.dynamic && c.mask == Mask::Padding)
+    sizes.push_back(c.keys);
+  else if (c.dynamic && c.mask != Mask::None)
     sizes.insert(sizes.end(), {c.length, c.keys});
   if (c.dynamic)
     sizes.insert(sizes.end(), {c.length, c.length});
@@ -400,7 +456,7 @@ TEST_P(AttentionTest, HiddenKeysDoNotMatter) {
                             : std::numeric_limits<float>::infinity();
     int64_t row = head * c.keys + *bad;
     d.value[row * c.valueHead + head % c.valueHead] = number;
-    if (c.mask != Mask::Additive)
+    if (!isAdded(c.mask))
       d.key[row * c.head + 1] = std::numeric_limits<float>::quiet_NaN();
   }
   std::unique_ptr<Operand> results = run(d);
@@ -434,8 +490,6 @@ std::vector<Case> casesOfAmx(bool bf16) {
   all.push_back({"causal_blocks", 2, 1, 300, 300, 32, 48, Mask::None, true});
   all.push_back({"causal_more_keys", 1, 1, 140, 290, 16, 16, Mask::None, true});
   all.push_back({"causal_fewer_keys", 1, 1, 150, 70, 16, 16, Mask::None, true});
-  all.push_back({"causal_mask", 2, 1, 290, 290, 16, 16, Mask::Causal});
-  all.push_back({"causal_mask_more_keys", 1, 1, 70, 300, 40, 24, Mask::Causal});
   for (Case &c : all) {
     c.bf16 = bf16;
     c.parts = !bf16;

@@ -6,9 +6,10 @@
 #include "kernels/attention/PairPacking.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/MathExtras.h"
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -28,12 +29,37 @@ void OnlineSoftmax::begin() {
              blocking.lanes,
              [&](Value at) { memory.store(zero, scratch.output, at); });
   Value none = attention.vector(nothing);
-  lanes.loop(lanes.index(0), lanes.index(blocking.queries), blocking.lanes,
-             [&](Value row) {
+  lanes.loop(lanes.index(0), lanes.index(blocking.queries + blocking.lanes),
+             blocking.lanes, [&](Value row) {
                memory.store(none, scratch.maxima, row);
                memory.store(none, scratch.factors, row);
-               memory.store(zero, scratch.sums, row);
              });
+  lanes.loop(lanes.index(0), lanes.index(blocking.queries * blocking.lanes),
+             blocking.lanes,
+             [&](Value at) { memory.store(zero, scratch.sums, at); });
+}
+
+/// Queries of bf16 are unscaled. Their scores are scaled by the factor that
+/// makes them exponents, unless a mask is added to them before, or the smallest
+/// score would be the largest scaled one.
+bool OnlineSoftmax::scalesScores() const {
+  const AttentionBlocking &blocking = attention.blocking;
+  if (!blocking.multipliesPairs() || blocking.hasParts())
+    return false;
+  Value mask = attention.op.getMask();
+  bool adds =
+      mask &&
+      !cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1);
+  return adds || !(attention.op.getScale().convertToDouble() > 0);
+}
+
+/// A score times this is the logarithm to base two of its weight.
+double OnlineSoftmax::exponentOfScore() const {
+  const AttentionBlocking &blocking = attention.blocking;
+  bool isScaled =
+      !blocking.multipliesPairs() || blocking.hasParts() || scalesScores();
+  double scale = isScaled ? 1 : attention.op.getScale().convertToDouble();
+  return scale * llvm::numbers::log2e;
 }
 
 /// Applies the user's mask to scores of a query: adds it, or sets scores to
@@ -58,20 +84,17 @@ Value OnlineSoftmax::addMask(Value scores, Value row, Value key) {
 
 /// Applies all masks to scores of a query: minus infinity where the query does
 /// not see the key.
-Value OnlineSoftmax::maskScores(Value scores, Value row, Value key) {
-  if (attention.seesAllKeys())
+Value OnlineSoftmax::maskScores(Value scores, Value row, Value key,
+                                Hidden hidden) {
+  if (hidden == Hidden::None)
     return scores;
-  Value hidden = attention.vector(nothing);
   LaneBuilder::MaskGuard guard(lanes, attention.blocking.lanes, Value());
-  if (attention.op.getMask())
+  if (hidden == Hidden::ByMask)
     scores = addMask(scores, row, key);
   // Scores of keys after the tile's last one were not computed.
-  Value limit = attention.tile.keyEnd;
-  if (attention.op.getCausal())
-    limit = lanes.minIndex(
-        limit, lanes.addIndex(attention.queryOf(row), lanes.index(1)));
-  Value seen = lanes.prefixMask(lanes.subIndex(limit, key));
-  return lanes.make<arith::SelectOp>(seen, scores, hidden);
+  Value end = VisibleKeys(attention).endFor(row, hidden);
+  Value seen = lanes.prefixMask(lanes.subIndex(end, key));
+  return lanes.make<arith::SelectOp>(seen, scores, attention.vector(nothing));
 }
 
 void OnlineSoftmax::rescale(Value local, Value factor) {
@@ -126,43 +149,47 @@ Value OnlineSoftmax::largestLane(Value vector) {
 }
 
 /// Masks a row's scores of a block, which begin at `start`, and returns a
-/// vector with their maximum. Queries of bf16 are unscaled, so scores are
-/// scaled here.
+/// vector with their maximum.
 Value OnlineSoftmax::maximumOf(Value row, Value start,
-                               const AttentionContext::KeyBlock &keys) {
+                               const AttentionContext::KeyBlock &keys,
+                               Hidden hidden) {
   Value scores = attention.scratch.scores;
   Value scale = attention.vector(attention.op.getScale().convertToDouble());
   return forEachVector(
       keys.count, attention.vector(nothing), [&](Value at, Value before) {
         Value place = lanes.addIndex(start, at);
-        Value score = memory.loadVector(scores, place);
-        if (attention.blocking.multipliesPairs() &&
-            !attention.blocking.hasParts())
+        Value stored = memory.loadVector(scores, place), score = stored;
+        if (scalesScores())
           score = lanes.make<arith::MulFOp>(score, scale);
-        Value masked = maskScores(score, row, lanes.addIndex(keys.first, at));
-        memory.store(masked, scores, place);
-        return larger(masked, before);
+        score = maskScores(score, row, lanes.addIndex(keys.first, at), hidden);
+        if (score != stored)
+          memory.store(score, scores, place);
+        return larger(score, before);
       });
 }
 
-/// Pairs of bf16 are rounded weights, or parts of them. No weight is so small
-/// that the conversion flushes it to zero while the sum still contains it.
+/// Pairs of bf16 are rounded weights, or parts of them, of two vectors of keys
+/// at once. No weight is so small that the conversion flushes it to zero while
+/// the sum still contains it.
 void OnlineSoftmax::storeWeight(Value weight, Value place) {
   const AttentionContext::Scratch &scratch = attention.scratch;
   if (!attention.blocking.multipliesPairs())
     return memory.store(weight, scratch.scores, place);
-  if (attention.blocking.hasParts()) {
-    if (!weightBefore) {
-      weightBefore = weight;
-      return;
-    }
-    Value width = lanes.index(attention.blocking.lanes);
-    PairPacking(attention).storeWeights(std::exchange(weightBefore, Value()),
-                                        weight, lanes.subIndex(place, width));
+  if (!weightBefore) {
+    weightBefore = weight;
     return;
   }
-  TypedMemory(lanes, lanes.builder.getBF16Type(), attention.blocking.lanes)
-      .store(truncateToBF16(lanes, weight), scratch.weights, place);
+  Value before = std::exchange(weightBefore, Value());
+  int64_t width = attention.blocking.lanes;
+  Value first = lanes.subIndex(place, lanes.index(width));
+  if (attention.blocking.hasParts())
+    return PairPacking(attention).storeWeights(before, weight, first);
+  TypedMemory narrow(lanes, lanes.builder.getBF16Type(), width);
+  if (Value both =
+          lanes.isa.roundToBF16(lanes.builder, lanes.loc, before, weight))
+    return narrow.ofWidth(2 * width).store(both, scratch.weights, first);
+  narrow.store(truncateToBF16(lanes, before), scratch.weights, first);
+  narrow.store(truncateToBF16(lanes, weight), scratch.weights, place);
 }
 
 /// The number that a row's scores are relative to. Before the row sees a key it
@@ -174,18 +201,19 @@ Value OnlineSoftmax::baseOf(Value highest, Value zero, Value none) {
 }
 
 void OnlineSoftmax::raiseMaximum(Value row, Value start,
-                                 const AttentionContext::KeyBlock &keys) {
+                                 const AttentionContext::KeyBlock &keys,
+                                 Hidden hidden) {
   const AttentionContext::Scratch &scratch = attention.scratch;
   Value local = lanes.subIndex(row, attention.tile.firstQuery);
-  Value best = maximumOf(row, start, keys);
+  Value best = maximumOf(row, start, keys, hidden);
   Value before = memory.loadScalar(scratch.maxima, local);
   memory.store(before, scratch.factors, local);
   memory.store(larger(largestLane(best), before), scratch.maxima, local);
 }
 
-/// Computes the factors and the sums of several rows from the maxima before and
-/// after the block.
-void OnlineSoftmax::rescaleSums(const AttentionContext::RowBlock &rows) {
+/// Computes the factors of several rows from the maxima before and after the
+/// block.
+void OnlineSoftmax::makeFactors(const AttentionContext::RowBlock &rows) {
   const AttentionContext::Scratch &scratch = attention.scratch;
   Value firstQuery = attention.tile.firstQuery;
   lanes.loop(lanes.subIndex(rows.first, firstQuery),
@@ -195,58 +223,68 @@ void OnlineSoftmax::rescaleSums(const AttentionContext::RowBlock &rows) {
                    baseOf(memory.loadVector(scratch.maxima, local),
                           attention.vector(0), attention.vector(nothing));
                Value before = memory.loadVector(scratch.factors, local);
-               Value factor = weightOf(lanes.make<arith::SubFOp>(before, base));
-               memory.store(factor, scratch.factors, local);
-               Value sums = memory.loadVector(scratch.sums, local);
-               memory.store(lanes.make<arith::MulFOp>(sums, factor),
-                            scratch.sums, local);
+               memory.store(powerOf(lanes.make<arith::SubFOp>(before, base),
+                                    native::PowerDigits::All),
+                            scratch.factors, local);
              });
 }
 
-/// exp(difference), which is zero where it, or a part of it, would be a
-/// denormal number: the sum of the row has a weight of one, and denormal
-/// numbers take a core a hundred times as long.
-Value OnlineSoftmax::weightOf(Value difference) {
-  // A little above the logarithms of the smallest normal numbers, and of the
+/// The weight of a score that differs so from the maximum. It is zero where it,
+/// or a part of it, would be a denormal number: the sum of the row has a weight
+/// of one, and denormal numbers take a core a hundred times as long.
+Value OnlineSoftmax::powerOf(Value difference, native::PowerDigits digits) {
+  // A little above the exponents of the smallest normal numbers, and of the
   // smallest whose last part is one.
-  double lowest = attention.blocking.element.isF64() ? -708
-                  : attention.blocking.hasParts()    ? -70
-                                                     : -87;
-  Value limit = attention.vector(lowest);
+  double lowest = attention.blocking.element.isF64() ? -1021
+                  : attention.blocking.hasParts()    ? -101
+                                                     : -125;
+  double factor = exponentOfScore();
+  // Minus infinity is below the limit of any factor.
+  Value limit = attention.vector(std::max(lowest / factor, -1e38));
   Value isTiny =
       lanes.make<arith::CmpFOp>(arith::CmpFPredicate::OLT, difference, limit);
   Value inside = lanes.make<arith::SelectOp>(isTiny, limit, difference);
-  return lanes.make<arith::SelectOp>(
-      isTiny, attention.vector(0),
-      lanes.builder.create<math::ExpOp>(lanes.loc, inside));
+  return lanes.make<arith::SelectOp>(isTiny, attention.vector(0),
+                                     native::makeNormalPower(lanes.builder,
+                                                             lanes.loc, inside,
+                                                             factor, digits));
 }
 
 void OnlineSoftmax::makeWeights(Value row, Value start,
                                 const AttentionContext::KeyBlock &keys) {
-  OpBuilder &b = lanes.builder;
   const AttentionContext::Scratch &scratch = attention.scratch;
   Value local = lanes.subIndex(row, attention.tile.firstQuery);
   Value base = baseOf(memory.loadScalar(scratch.maxima, local),
                       attention.scalar(0), attention.scalar(nothing));
   Value bases = lanes.make<vector::BroadcastOp>(memory.vectorType(), base);
+  auto digits =
+      attention.blocking.multipliesPairs() && !attention.blocking.hasParts()
+          ? native::PowerDigits::BF16
+          : native::PowerDigits::All;
   Value total = forEachVector(
       keys.count, attention.vector(0), [&](Value at, Value carried) {
         Value place = lanes.addIndex(start, at);
         Value difference = lanes.make<arith::SubFOp>(
             memory.loadVector(scratch.scores, place), bases);
-        Value weight = weightOf(difference);
+        Value weight = powerOf(difference, digits);
         storeWeight(weight, place);
         return lanes.make<arith::AddFOp>(carried, weight);
       });
-  Value sum =
-      b.create<vector::ReductionOp>(lanes.loc, vector::CombiningKind::ADD,
-                                    total, arith::FastMathFlags::reassoc);
-  Value old = memory.loadScalar(scratch.sums, local);
-  memory.store(lanes.make<arith::AddFOp>(old, sum), scratch.sums, local);
   Value factor = memory.loadScalar(scratch.factors, local);
+  addToSum(local, factor, total);
   Value changed = lanes.make<arith::CmpFOp>(arith::CmpFPredicate::UNE, factor,
                                             attention.scalar(1));
   lanes.ifThen(changed, [&] { rescale(local, factor); });
+}
+
+/// Adds the weights of a block to a row's sums, of which each lane has one.
+void OnlineSoftmax::addToSum(Value local, Value factor, Value weights) {
+  Value sums = attention.scratch.sums;
+  Value place = lanes.mulIndex(local, lanes.index(attention.blocking.lanes));
+  Value factors = lanes.make<vector::BroadcastOp>(memory.vectorType(), factor);
+  Value before =
+      lanes.make<arith::MulFOp>(memory.loadVector(sums, place), factors);
+  memory.store(lanes.make<arith::AddFOp>(before, weights), sums, place);
 }
 
 void OnlineSoftmax::update(const AttentionContext::RowBlock &rows,
@@ -255,15 +293,23 @@ void OnlineSoftmax::update(const AttentionContext::RowBlock &rows,
     return lanes.mulIndex(lanes.subIndex(row, rows.first),
                           lanes.index(attention.blocking.keys));
   };
-  lanes.loop(rows.first, rows.end, 1,
-             [&](Value row) { raiseMaximum(row, scoresOf(row), keys); });
-  rescaleSums(rows);
+  VisibleKeys(attention).whereHidden(rows, keys, [&](Hidden hidden) {
+    lanes.loop(rows.first, rows.end, 1, [&](Value row) {
+      raiseMaximum(row, scoresOf(row), keys, hidden);
+    });
+  });
+  makeFactors(rows);
   lanes.loop(rows.first, rows.end, 1,
              [&](Value row) { makeWeights(row, scoresOf(row), keys); });
 }
 
 Value OnlineSoftmax::divisor(Value local) {
-  Value sum = memory.loadScalar(attention.scratch.sums, local);
+  Value sums = memory.loadVector(
+      attention.scratch.sums,
+      lanes.mulIndex(local, lanes.index(attention.blocking.lanes)));
+  Value sum = lanes.builder.create<vector::ReductionOp>(
+      lanes.loc, vector::CombiningKind::ADD, sums,
+      arith::FastMathFlags::reassoc);
   // A row that sees no key has sum zero. Its output is zero, and stays so.
   Value isNone = lanes.make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, sum,
                                            attention.scalar(0));

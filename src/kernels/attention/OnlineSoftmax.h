@@ -4,11 +4,15 @@
 // The keys come block by block, so a row's maximum is known only at the end.
 // The weights of each block are relative to the maximum so far. When the
 // maximum rises, the sum and the output of the earlier blocks are rescaled.
+//
+// Weights are powers of two. The factor that makes an exponent of a score is
+// part of the power, so scores are not multiplied before.
 
 #ifndef ANABRANCH_KERNELS_ATTENTION_ONLINESOFTMAX_H
 #define ANABRANCH_KERNELS_ATTENTION_ONLINESOFTMAX_H
 
-#include "kernels/attention/AttentionContext.h"
+#include "kernels/attention/VisibleKeys.h"
+#include "native/math/NormalPower.h"
 
 namespace anabranch {
 namespace kernels {
@@ -34,15 +38,20 @@ private:
   LaneBuilder &lanes;
   const TypedMemory &memory;
 
-  mlir::Value maskScores(mlir::Value scores, mlir::Value row, mlir::Value key);
+  using Hidden = VisibleKeys::Hidden;
+  mlir::Value maskScores(mlir::Value scores, mlir::Value row, mlir::Value key,
+                         Hidden hidden);
   mlir::Value addMask(mlir::Value scores, mlir::Value row, mlir::Value key);
   mlir::Value maximumOf(mlir::Value row, mlir::Value start,
-                        const AttentionContext::KeyBlock &keys);
+                        const AttentionContext::KeyBlock &keys, Hidden hidden);
+  bool scalesScores() const;
+  double exponentOfScore() const;
   mlir::Value baseOf(mlir::Value highest, mlir::Value zero, mlir::Value none);
   void raiseMaximum(mlir::Value row, mlir::Value start,
-                    const AttentionContext::KeyBlock &keys);
-  void rescaleSums(const AttentionContext::RowBlock &rows);
-  mlir::Value weightOf(mlir::Value difference);
+                    const AttentionContext::KeyBlock &keys, Hidden hidden);
+  void makeFactors(const AttentionContext::RowBlock &rows);
+  mlir::Value powerOf(mlir::Value difference, native::PowerDigits digits);
+  void addToSum(mlir::Value local, mlir::Value factor, mlir::Value weights);
   void makeWeights(mlir::Value row, mlir::Value start,
                    const AttentionContext::KeyBlock &keys);
   void storeWeight(mlir::Value weight, mlir::Value place);

@@ -70,32 +70,42 @@ void PackedAttention::packValues(const AttentionContext::KeyBlock &keys) {
   });
 }
 
+/// The first row of a block in memory that has all rows of the tile.
+Value PackedAttention::rowIn(Value tile, const AttentionContext::RowBlock &rows,
+                             int64_t elements) const {
+  Value row = lanes.subIndex(rows.first, attention.tile.firstQuery);
+  return memory.pointerTo(tile, lanes.mulIndex(row, lanes.index(elements)));
+}
+
 void PackedAttention::multiply(const MicroKernel &kernel, func::FuncOp &block,
-                               StringRef suffix, const Product &product) {
+                               StringRef suffix,
+                               const AttentionContext::RowBlock &rowBlock,
+                               const Product &product) {
   int64_t rows = attention.blocking.rows, columns = kernel.columns();
   func::FuncOp source = attention.function.source;
   if (!block)
     block = kernel.create(lanes, source, (source.getName() + suffix).str());
-  Value rowCount =
-      lanes.subIndex(attention.tile.queryEnd, attention.tile.firstQuery);
+  Value rowCount = lanes.subIndex(rowBlock.end, rowBlock.first);
   MicroKernel::Arguments arguments;
   arguments.words = product.words;
   arguments.continues =
       lanes.constant(lanes.builder.getBoolAttr(product.continues));
-  // The sums of rows after the last query are not read.
-  lanes.loop(lanes.index(0), rowCount, rows, [&](Value row) {
-    Value left = lanes.mulIndex(row, lanes.index(product.depth));
-    arguments.left.clear();
-    for (int64_t i = 0; i < rows; ++i)
-      arguments.left.push_back(memory.pointerTo(
-          product.left, lanes.addIndex(left, lanes.index(i * product.depth))));
-    Value start = lanes.mulIndex(row, lanes.index(kernel.sumStride));
-    Value panels = lanes.index(product.columns / columns);
-    lanes.loop(lanes.index(0), panels, 1, [&](Value panel) {
-      arguments.right = memory.pointerTo(
-          product.right,
-          lanes.mulIndex(panel, lanes.index(product.depth * columns)));
-      Value column = lanes.mulIndex(panel, lanes.index(columns));
+  Value panels = lanes.ceilDivIndex(product.columns, lanes.index(columns));
+  // A panel stays in the first level of cache for all rows. The sums of rows
+  // after the last query are not read.
+  lanes.loop(lanes.index(0), panels, 1, [&](Value panel) {
+    arguments.right = memory.pointerTo(
+        product.right,
+        lanes.mulIndex(panel, lanes.index(product.depth * columns)));
+    Value column = lanes.mulIndex(panel, lanes.index(columns));
+    lanes.loop(lanes.index(0), rowCount, rows, [&](Value row) {
+      Value left = lanes.mulIndex(row, lanes.index(product.depth));
+      arguments.left.clear();
+      for (int64_t i = 0; i < rows; ++i)
+        arguments.left.push_back(memory.pointerTo(
+            product.left,
+            lanes.addIndex(left, lanes.index(i * product.depth))));
+      Value start = lanes.mulIndex(row, lanes.index(kernel.sumStride));
       arguments.sums =
           memory.pointerTo(product.result, lanes.addIndex(start, column));
       kernel.call(lanes, block, arguments);
@@ -142,26 +152,31 @@ MicroKernel PackedAttention::microKernel(int64_t vectors,
   return kernel;
 }
 
-void PackedAttention::score(const AttentionContext::RowBlock &,
-                            const AttentionContext::KeyBlock &) {
+void PackedAttention::score(const AttentionContext::RowBlock &rows,
+                            const AttentionContext::KeyBlock &keys) {
   const AttentionBlocking &blocking = attention.blocking;
   const AttentionContext::Scratch &scratch = attention.scratch;
   int64_t words = blocking.head / perWord();
+  // Weights are made in whole steps.
+  Value step = lanes.index(blocking.keysOfStep());
+  Value columns = lanes.mulIndex(lanes.ceilDivIndex(keys.count, step), step);
   multiply(microKernel(blocking.keyVectors, blocking.keys), scoreBlock,
-           "_scores",
-           {scratch.queries, scratch.keys, scratch.scores, words, blocking.keys,
-            lanes.index(words), /*continues=*/false});
+           "_scores", rows,
+           {rowIn(scratch.queries, rows, words), scratch.keys, scratch.scores,
+            words, lanes.index(words), columns, /*continues=*/false});
 }
 
-void PackedAttention::mix(const AttentionContext::RowBlock &,
+void PackedAttention::mix(const AttentionContext::RowBlock &rows,
                           const AttentionContext::KeyBlock &keys) {
   const AttentionBlocking &blocking = attention.blocking;
   const AttentionContext::Scratch &scratch = attention.scratch;
   Value weights = blocking.usesDots ? scratch.weights : scratch.scores;
   multiply(microKernel(blocking.valueVectors, blocking.valueHead), outputBlock,
-           "_output",
-           {weights, scratch.values, scratch.output, blocking.keys / perWord(),
-            blocking.valueHead, wordsOf(keys), /*continues=*/true});
+           "_output", rows,
+           {weights, scratch.values,
+            rowIn(scratch.output, rows, blocking.valueHead),
+            blocking.keys / perWord(), wordsOf(keys),
+            lanes.index(blocking.valueHead), /*continues=*/true});
 }
 
 } // namespace kernels

@@ -41,15 +41,19 @@ private:
   void packValues(const AttentionContext::KeyBlock &keys);
 
   /// A product of scratch matrices. The left one has rows of `depth` words, of
-  /// which the first `words` are used. The right one has panels of that depth.
+  /// which the first `words` are used. The right one has panels of that depth,
+  /// of which the first ones with `columns` are used.
   struct Product {
-    mlir::Value left, right, result;
-    int64_t depth, columns;
-    mlir::Value words;
+    mlir::Value left, right, result; ///< the rows' first elements
+    int64_t depth;
+    mlir::Value words, columns;
     bool continues; ///< adds to the result
   };
   void multiply(const MicroKernel &kernel, mlir::func::FuncOp &block,
-                llvm::StringRef suffix, const Product &product);
+                llvm::StringRef suffix, const AttentionContext::RowBlock &rows,
+                const Product &product);
+  mlir::Value rowIn(mlir::Value memory, const AttentionContext::RowBlock &rows,
+                    int64_t elements) const;
 };
 
 } // namespace kernels

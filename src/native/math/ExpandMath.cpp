@@ -10,6 +10,7 @@
 #include "native/math/DoubleMath.h"
 #include "native/math/FloatMath.h"
 #include "native/math/NormalCdf.h"
+#include "native/math/NormalPower.h"
 
 using namespace mlir;
 
@@ -126,6 +127,12 @@ private:
   }
 
   LogicalResult expandFloat(Operation *op, const MathFormula &formula) {
+    if (auto power = dyn_cast<math::Exp2Op>(op)) {
+      builder.setInsertionPoint(op);
+      MathBuilder m(builder, op->getLoc(), op->getResult(0).getType(), target);
+      if (Value normal = expandNormalPower(m, power))
+        return replace(op, normal);
+    }
     auto body = [&](Value a, Value b) {
       MathBuilder m(builder, op->getLoc(), a.getType(), target);
       Value result =

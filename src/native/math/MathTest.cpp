@@ -132,6 +132,32 @@ protected:
   native::TargetInfo target;
 };
 
+/// The attributes are those of makeNormalPower. An error of the factor, which
+/// is rounded to a float, grows with the exponent.
+TEST_P(MathTest, NormalPowersHaveTheirDigits) {
+  std::vector<float> in = {0.0f, -0.0f, 0.5f, -63.0f, 63.0f, nan_}, out;
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> some(-63, 63);
+  while (in.size() < 4096)
+    in.push_back(some(random));
+  out.resize(in.size());
+  for (bool narrow : {false, true}) {
+    std::string op = "%r = math.exp2 %x {anabranch.power_factor = 1.75 : f64";
+    op += narrow ? ", anabranch.narrow_power} : VECTOR" : "} : VECTOR";
+    KernelLibrary library =
+        compile(kernelText("power", op, "f32", vectorType(), target.lanes(32)));
+    if (!native::runs(target))
+      GTEST_SKIP();
+    ASSERT_EQ(library.run("power", {in.data(), in.data(), out.data()},
+                          {int64_t(in.size())}),
+              0);
+    for (size_t i = 0; i < in.size(); ++i)
+      EXPECT_LE(ulpError(out[i], std::exp2(1.75 * in[i])),
+                narrow ? 0x1p23 / 0x1p12 : 2)
+          << in[i] << (narrow ? ", narrow" : "");
+  }
+}
+
 TEST_P(MathTest, UnaryFunctionsAreWithinTwoUlp) {
   std::string text;
   for (const Function &function : functions) {
