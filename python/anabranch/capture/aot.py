@@ -176,10 +176,8 @@ def aot(
             traced = trace(straight, backward)
         if straight.program is None:
             return traced
-        # A graph that is compiled again for small sizes keeps its arguments, and so does
-        # one whose calls are watched for arguments that it writes.
-        is_again = observer.current() is not None or small_sizes.are_noted()
-        if not is_again and not straight.writes:
+        # A graph that is compiled again for small sizes keeps its arguments.
+        if observer.current() is None and not small_sizes.are_noted():
             constants.stop_fetching(module, sources.arguments, straight.program)
         return straight.program
 
@@ -297,14 +295,12 @@ class Straight:
     a small call.
 
     program  of the last graph; None: its calls need the wrapper
-    writes   whether it writes to arguments
     """
 
     def __init__(
         self, forward: Callable[..., Any], sources: InputSources, arguments: int
     ) -> None:
         self.program: _C.Executable | None = None
-        self.writes = False
         self._forward = forward
         self._arguments = arguments
         # The wrapper also switches autocast off for the operators that fall back, and
@@ -320,7 +316,6 @@ class Straight:
             return compiled
         if _passes_through(graph, about, self._arguments):
             self.program = compiled
-            self.writes = any(info.mutates_data for info in about.input_info)
         return compiled
 
 

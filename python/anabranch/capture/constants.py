@@ -11,8 +11,9 @@ therefore the executable takes calls with them and without them."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.fx
@@ -23,7 +24,16 @@ from torch._guards import GuardsSet, TracingContext
 from .. import _C
 from ..describe.description import InputSource
 
-Frozen = tuple[torch.fx.Node, torch.Tensor]
+# Under which a graph has what finds the weights that it does not fetch, by name.
+_WEIGHTS = "anabranch_weights"
+
+
+class Frozen(NamedTuple):
+    """A placeholder, its value, and what finds the user's tensor."""
+
+    node: torch.fx.Node
+    value: torch.Tensor
+    owner: weakref.ref[torch.Tensor] | None
 
 
 def _frozen(
@@ -32,7 +42,7 @@ def _frozen(
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     for node, source in zip(placeholders, sources, strict=True):
         if source.constant is not None:
-            yield node, source.constant
+            yield Frozen(node, source.constant, source.owner)
 
 
 def guard(module: torch.fx.GraphModule, sources: Sequence[InputSource]) -> None:
@@ -50,7 +60,7 @@ def guard(module: torch.fx.GraphModule, sources: Sequence[InputSource]) -> None:
     named: list[Any] = []
     alike: set[Any] = set()
     roots: set[LocalSource] = set()
-    for node, value in _frozen(module, sources):
+    for node, value, _ in _frozen(module, sources):
         source = getattr(node.meta.get("grapharg"), "source", None)
         if source is None:
             continue
@@ -118,17 +128,27 @@ def stop_fetching(
         return
     kept = [i for i, source in enumerate(sources) if source.constant is None]
     if compiled.take_only(kept):
-        for node, value in frozen:
-            _become_attribute(module, node, value)
+        for weight in frozen:
+            _become_attribute(module, weight)
+        module.recompile()
 
 
-def _become_attribute(
-    module: torch.fx.GraphModule, node: torch.fx.Node, value: torch.Tensor
-) -> None:
+def run(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Any:
+    """Runs a graph in PyTorch, with the frozen weights that it does not fetch. They are
+    alive: Dynamo's guards have found them."""
+    weights = module.meta.get(_WEIGHTS)
+    if not weights:
+        return module.forward(*arguments)
+    values = {name: find() for name, find in weights.items()}
+    return torch.func.functional_call(module, values, tuple(arguments))
+
+
+def _become_attribute(module: torch.fx.GraphModule, weight: Frozen) -> None:
+    node, value, owner = weight
     name = f"frozen_{node.name}"
-    # The graph is never run, so the attribute needs no memory: the weight stays the
-    # user's alone.
+    # The attribute needs no memory: the weight stays the user's alone.
     module.register_buffer(name, torch.empty_like(value, device="meta"))
+    module.meta.setdefault(_WEIGHTS, {})[name] = owner or (lambda: value)
     with module.graph.inserting_before(node):
         attribute = module.graph.get_attr(name)
     attribute.meta = {k: v for k, v in node.meta.items() if k != "grapharg"}

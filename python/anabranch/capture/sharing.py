@@ -22,6 +22,7 @@ from ..describe.symbols import hint
 from ..describe.views import overlaps
 from ..errors import CompileError
 from ..report import record_eager
+from . import constants
 
 Call = Callable[..., Any]
 
@@ -43,9 +44,9 @@ def watch(
         record_eager("graph", reason, explain)
         return module.forward
 
-    # What a compilation makes of frozen weights in the module is no argument.
     state = [*module.parameters(), *module.buffers()]
     values = [*state, *example_inputs]
+    places = _placeholders(module)
     try:
         compiled = compile_()
     except (AssertionError, RuntimeError) as error:
@@ -60,7 +61,19 @@ def watch(
         return _SameSharing(module, compiled, example_inputs, explain)
     if not written or sum(isinstance(v, torch.Tensor) for v in values) < 2:
         return compiled
-    return _Apart(module, compiled, state, written, explain)
+    left = _still_passed(places, _placeholders(module), len(state))
+    return _Apart(module, compiled, state, [left.index(i) for i in written], explain)
+
+
+def _placeholders(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    return list(module.graph.find_nodes(op="placeholder"))
+
+
+def _still_passed(before: list[Any], now: list[Any], state: int) -> list[int]:
+    """The positions of what a call passes, behind the module's own tensors. Frozen weights
+    have become attributes of the module."""
+    arguments = (state + i for i, place in enumerate(before) if place in now)
+    return [*range(state), *arguments]
 
 
 class _Watched:
@@ -79,7 +92,7 @@ class _Watched:
             self.told = True
             reason = "arguments share memory in another way than in the trace"
             record_eager("graph", f"{reason}, for such calls", self.explain)
-        return self.module.forward(*arguments)
+        return constants.run(self.module, arguments)
 
 
 class _Apart(_Watched):
