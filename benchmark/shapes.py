@@ -40,6 +40,7 @@ def _ours(**options: Any) -> Callable:
 CONTENDERS: dict[str, Callable] = {
     "dynamic": _ours(shapes="dynamic"),
     "tiered": _ours(shapes="tiered"),
+    "eager first": _ours(shapes="tiered", eager_first=True),
     "gears": _ours(shapes="tiered", gears_pad=True),
     "inductor dynamic": lambda module: torch.compile(module, dynamic=True),
     "inductor automatic": torch.compile,

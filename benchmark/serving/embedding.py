@@ -25,7 +25,7 @@ from harness import Row, case
 from models import minilm
 from shapes import CONTENDERS
 
-NAMES = ("eager", "dynamic", "tiered")
+NAMES = ("eager", "dynamic", "tiered", "eager first")
 FOLDER = Path(__file__).parent.parent
 BATCHES, ROUNDS, MOST_SENTENCES, SHORTEST, LONGEST = 60, 3, 16, 5, 120
 

@@ -71,6 +71,9 @@ class Config:
               shape; "dynamic": sizes are symbols from the first call on; "tiered":
               as "dynamic", and a thread compiles faster programs for the shapes
               that come often enough to pay.
+    eager_first  whether PyTorch runs calls that have no program yet, while a thread
+              compiles it. Calls that compute gradients, and those of a rank among
+              several, wait for their programs.
     run_sizes  whether `anabranch.compile` takes sizes and numbers that data decide
               (`x[x > 0]`, `nonzero`, `.item()`) into its graphs. False: Dynamo breaks
               the graph there, as torch.compile does unless its own settings are on.
@@ -114,6 +117,7 @@ class Config:
     single_stream: bool = False
     super_kernels: str = "marked"
     shapes: str = "auto"
+    eager_first: bool = False
     run_sizes: bool = True
     tier_limit: int = 16
     tier_bytes: int = 1 << 30
@@ -134,6 +138,7 @@ class Config:
     def __post_init__(self) -> None:
         for name in (
             "single_stream",
+            "eager_first",
             "run_sizes",
             "gears_pad",
             "cache",

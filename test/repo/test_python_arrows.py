@@ -41,7 +41,7 @@ ARROWS: dict[str, set[str]] = {
     "trace": set(),
     "notices": set(),
     "guards": set(),
-    "shapes": {"marks", "describe"},
+    "shapes": {"marks", "describe", "guards"},
     "packages": {*("marks", "collectives", "describe", "trace", "notices", "shapes")},
     "saved": {"describe", "shapes", "packages"},
     "capture": {"marks", "describe", "shapes", "saved"},

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -26,6 +26,10 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from .. import dynamo_lock
+from ..config import Config, resolve
+from ..saved import saving
+from ..shapes import eager_tier
+from . import observer
 from .recurrent.tracing import taken_in
 from .traces import rare_collections
 
@@ -52,12 +56,15 @@ def takes_run_sizes(backend: Callable[..., Any]) -> Callable[..., Any]:
 def backend_has(backend: Any, mark: str) -> bool:
     """Whether a backend of torch.compile, or one that it wraps, has a true attribute of
     this name."""
+    return any(getattr(one, mark, False) for one in _wrapped(backend))
+
+
+def _wrapped(backend: Any) -> Iterator[Any]:
+    """A backend of torch.compile, and those that it wraps."""
     while backend is not None:
-        if getattr(backend, mark, False):
-            return True
+        yield backend
         found = (getattr(backend, name, None) for name in _INNER)
         backend = next((inner for inner in found if inner is not None), None)
-    return False
 
 
 @functools.cache
@@ -68,22 +75,56 @@ def _listen() -> None:
 
     @functools.wraps(compile_frame)
     def begin(*args: Any, **kwargs: Any) -> Any:
-        frame = signature.bind(*args, **kwargs).arguments
-        backend, whole = frame["compiler_fn"], frame["one_graph"]
-        takes_layers = backend_has(backend, _RECURRENT)
-        takes_sizes = backend_has(backend, _RUN_SIZES)
-        layers = takes_layers and not torch.is_grad_enabled()
-        trace = functools.partial(compile_frame, *args, **kwargs)
-        if not (takes_layers or takes_sizes):
-            return trace()
-        with rare_collections.rare(), _constant_floats(frame):
-            if takes_sizes:
-                return _with_run_sizes(trace, whole, layers)
-            # Dynamo takes sizes that data decide into a graph that must be whole.
-            with _recurrent(layers, packed=whole):
-                return trace()
+        frame = dict(signature.bind(*args, **kwargs).arguments)
+        floats = _has_constant_floats(frame)
+
+        def trace(frame: dict[str, Any]) -> Any:
+            bound = signature.bind(**frame)
+            one = functools.partial(compile_frame, *bound.args, **bound.kwargs)
+            return _trace(one, frame, floats)
+
+        return eager_tier.compile(frame, trace)
 
     convert_frame._compile = begin
+    eager_tier.listen(_settings, _is_followed)
+
+
+def _is_followed() -> bool:
+    """Whether someone follows the compilation, to save it."""
+    return observer.current() is not None or saving.is_asked()
+
+
+def _settings(backend: Any) -> Config | None:
+    """What the backend of a compiled function was told; None if it is another backend,
+    or was told something wrong, which it says itself."""
+    if not backend_has(backend, _RECURRENT):
+        return None
+    told: dict[str, Any] = {}
+    for one in _wrapped(backend):
+        told |= getattr(one, "keywords", None) or getattr(one, "kwargs", None) or {}
+    try:
+        return resolve(told.get("options"), told.get("mode"), told.get("config"))
+    except (TypeError, ValueError):
+        return None
+
+
+def _trace(
+    compile_frame: Callable[[], Any], frame: dict[str, Any], floats: bool
+) -> Any:
+    """Compiles a frame with what its backend takes in; its floats as constants, if so."""
+    backend, whole = frame["compiler_fn"], frame["one_graph"]
+    takes_layers = backend_has(backend, _RECURRENT)
+    takes_sizes = backend_has(backend, _RUN_SIZES)
+    layers = takes_layers and not torch.is_grad_enabled()
+    if not (takes_layers or takes_sizes):
+        return compile_frame()
+    constant = settings.patch(specialize_float=True)
+    with rare_collections.rare(), constant if floats else contextlib.nullcontext():
+        if takes_sizes:
+            return _with_run_sizes(compile_frame, whole, layers)
+        # Dynamo takes sizes that data decide into a graph that must be whole.
+        with _recurrent(layers, packed=whole):
+            return compile_frame()
 
 
 # So many programs of a frame have constant floats: as many as two sizes need that may be
@@ -91,13 +132,9 @@ def _listen() -> None:
 _CONSTANT_FLOATS = 4
 
 
-def _constant_floats(
-    frame: dict[str, Any],
-) -> contextlib.AbstractContextManager[None]:
+def _has_constant_floats(frame: dict[str, Any]) -> bool:
     few = len(frame.get("cache_entries", ())) < _CONSTANT_FLOATS
-    if few and not _has_float(frame["locals"]):
-        return settings.patch(specialize_float=True)
-    return contextlib.nullcontext()
+    return few and not _has_float(frame["locals"])
 
 
 def _has_float(value: object) -> bool:

@@ -86,6 +86,14 @@ def read_of(guard: Guard) -> Read | None:
     return Read(kind, (way, other)) if other else None
 
 
+def named_part(guard: Guard) -> tuple[str, str] | None:
+    """The kind of a guard that looks whether a value has a name, and the name. None: the
+    guard is of another kind."""
+    kind = guard.create_fn_name()
+    name = _argument(guard) if kind in _NAMES else None
+    return (kind, name) if isinstance(name, str) else None
+
+
 def _compared_alone(source: Any) -> tuple[type, ...]:
     """The classes of tensors that a guard compares alone. Of others, Dynamo compares
     which share memory, too."""

@@ -34,7 +34,7 @@ PATIENCE_S = 120.0
 PIECE_S = 0.5
 # Options that do not change the result: they say where a compilation runs, or what it
 # reports.
-WATCHING = ("progress", "trace", "cache", "pin", "trust", "notices")
+WATCHING = ("progress", "trace", "cache", "pin", "trust", "notices", "eager_first")
 
 _warned: set[str] = set()
 

@@ -1,4 +1,5 @@
-"""Compiles in a thread what no call has asked for yet, while the process rests.
+"""Compiles in threads: what no call has asked for yet, while the process rests; and
+beside calls, what they run in PyTorch until then (eager_tier.py).
 
 The tracer is Python. So the thread keeps the usual priority: at a low one it could hold
 the interpreter's lock while it waits for a CPU, and calls would wait with it. At the
@@ -81,9 +82,11 @@ class Job:
 
 
 class Ahead:
-    """The thread, which is there while jobs are, and its queue."""
+    """A thread, which is there while jobs are, and its queue."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, waits_for_rest: bool) -> None:
+        self.name = name
+        self.waits_for_rest = waits_for_rest
         self.changed = threading.Condition()
         self.jobs: deque[Job] = deque()
         self.thread: threading.Thread | None = None
@@ -95,7 +98,7 @@ class Ahead:
                 # The end of a process waits for the job that runs: a thread cannot be
                 # stopped inside of PyTorch.
                 self.thread = threading.Thread(
-                    target=self._run, name="anabranch-ahead", daemon=False
+                    target=self._run, name=self.name, daemon=False
                 )
                 self.thread.start()
 
@@ -106,10 +109,11 @@ class Ahead:
 
     def _run(self) -> None:
         while job := self._next():
-            if self._awaits_rest(job):
-                begin = time.monotonic()
-                job.run()
-                worker().budget.spent += time.monotonic() - begin
+            if self.waits_for_rest and not self._awaits_rest(job):
+                continue
+            begin = time.monotonic()
+            job.run()
+            worker().budget.spent += time.monotonic() - begin
 
     def _awaits_rest(self, job: Job) -> bool:
         """False: the job has been dropped, or the process ends."""
@@ -131,16 +135,26 @@ class Ahead:
             return None
 
 
-_ahead = Ahead()
+def _threads() -> tuple[Ahead, Ahead]:
+    """The thread for jobs that wait until the process rests, and that for the others."""
+    return Ahead("anabranch-ahead", True), Ahead("anabranch-beside", False)
+
+
+_ahead, _beside = _threads()
 
 
 def add(job: Job) -> None:
     _ahead.add(job)
 
 
+def add_at_once(job: Job) -> None:
+    """Has the job done beside calls."""
+    _beside.add(job)
+
+
 def finish(timeout: float) -> bool:
     """Waits until nothing is left to compile."""
-    return _ahead.finish(timeout)
+    return _beside.finish(timeout) and _ahead.finish(timeout)
 
 
 _forking = contextlib.ExitStack()
@@ -148,15 +162,15 @@ _forking = contextlib.ExitStack()
 
 def _before_fork() -> None:
     """A child of a process whose thread traces would wait for Dynamo's lock forever."""
-    if _ahead.thread is not None:
+    if _ahead.thread is not None or _beside.thread is not None:
         _forking.enter_context(dynamo_lock.held())
 
 
 def _in_child() -> None:
     """A forked child has none of its parent's threads."""
-    global _ahead
+    global _ahead, _beside
     _forking.close()
-    _ahead = Ahead()
+    _ahead, _beside = _threads()
 
 
 os.register_at_fork(
