@@ -605,6 +605,48 @@ TEST(AttentionPlans, FollowQueriesAndTypes) {
   }
 }
 
+/// The values of a block stay in the first level of cache, and blocks of rows
+/// cover a tile. Tiles are long where enough of them are left.
+TEST(AttentionPlans, CutUpForTheCore) {
+  auto blockingOn = [](const char *name, const Case &c) {
+    native::TargetInfo target = targetOf(name, c);
+    native::ParsedKernel parsed(kernelText(c));
+    std::string why;
+    auto ops = parsed.function().front().getOps<ir::AttentionOp>();
+    return *AttentionBlocking::choose(*ops.begin(), target,
+                                      AttentionBlocking::Way::Packed, why);
+  };
+  for (const char *name : {"portable", "haswell", "icelake-server", "znver4",
+                           "znver5", "sapphirerapids", "neoverse-v1"})
+    for (bool bf16 : {false, true})
+      for (int64_t head : {32, 64, 128})
+        for (int64_t length : {49, 197, 512, 2048}) {
+          Case c{"", 8, 8, length, length, head, head};
+          c.bf16 = bf16;
+          SCOPED_TRACE(std::string(name) + ", " + std::to_string(length) +
+                       ", " + std::to_string(head) + (bf16 ? ", bf16" : ""));
+          AttentionBlocking found = blockingOn(name, c);
+          int64_t step = AttentionBlocking::vectorsOfStep * found.lanes;
+          int64_t bytes = found.valueWords() * int64_t(sizeof(float));
+          EXPECT_EQ(found.keys % step, 0);
+          EXPECT_TRUE(found.keys == step ||
+                      bytes < targetOf(name, c).model.l1Bytes);
+          EXPECT_EQ(found.queries % found.rows, 0);
+          EXPECT_EQ(found.scoreRows % found.rows, 0);
+          EXPECT_LE(found.scoreRows, found.queries);
+          // 16 heads leave enough tiles.
+          EXPECT_GE(found.queries, std::min<int64_t>(length, 128));
+        }
+  Case narrow{"", 8, 8, 512, 512, 64, 64};
+  narrow.bf16 = true;
+  // 32 and 48 KiB hold so many keys' values of bf16.
+  EXPECT_EQ(blockingOn("znver4", narrow).keys, 128);
+  EXPECT_EQ(blockingOn("znver5", narrow).keys, 256);
+  // One head has too few queries for long tiles.
+  narrow.heads = narrow.keyHeads = 1;
+  EXPECT_LT(blockingOn("znver5", narrow).queries, 128);
+}
+
 TEST(AttentionPlans, SayWhyTheyRefuse) {
   auto refusal = [](const Case &c, const char *target, const PlanRow &row) {
     return refusalOf(row, kernelText(c), targetOf(target, c));
