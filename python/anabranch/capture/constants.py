@@ -26,6 +26,9 @@ from ..describe.description import InputSource
 
 # Under which a graph has what finds the weights that it does not fetch, by name.
 _WEIGHTS = "anabranch_weights"
+# Under which it says that its code is that of the graph with placeholders. Few graphs are
+# run, so their code is not written anew before.
+_STALE = "anabranch_stale"
 
 
 class Frozen(NamedTuple):
@@ -130,7 +133,7 @@ def stop_fetching(
     if compiled.take_only(kept):
         for weight in frozen:
             _become_attribute(module, weight)
-        module.recompile()
+        module.meta[_STALE] = True
 
 
 def run(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Any:
@@ -139,6 +142,8 @@ def run(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Any:
     weights = module.meta.get(_WEIGHTS)
     if not weights:
         return module.forward(*arguments)
+    if module.meta.pop(_STALE, False):
+        module.recompile()
     values = {name: find() for name, find in weights.items()}
     return torch.func.functional_call(module, values, tuple(arguments))
 
