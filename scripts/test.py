@@ -111,8 +111,8 @@ class Runner:
 
 def runners(fast: bool, sample: bool) -> list[Runner]:
     tools = [sys.executable, str(ROOT / "scripts" / "lint.py")]
-    # Tests of one file stay together, since they share fixtures.
     which = SAMPLE if sample else {}
+    # Tests of one file stay together, since they share fixtures.
     pytest = [str(BIN / "pytest"), "-q", "--durations=9", "-n2", "--dist=loadfile"]
     # test/conftest.py orders the files.
     python = [*pytest, "--no-loadscope-reorder"]

@@ -167,7 +167,7 @@ def aot(
     trace = functools.partial(_trace, module, example_inputs, table)
 
     def inference() -> Callable[..., Any]:
-        straight = Straight(forward, sources, len(example_inputs))
+        straight = _Straight(forward, sources, len(example_inputs))
         traced = None
         if not purity.may_write(module, example_inputs):
             with known_results.told(module):
@@ -289,7 +289,7 @@ def _untraced(call: Callable[..., Any]) -> Callable[..., Any]:
     return hidden
 
 
-class Straight:
+class _Straight:
     """A compiler of forward graphs for AOTAutograd, which notes the program that calls
     may run without AOTAutograd's wrapper. That saves more than the runtime's own part of
     a small call.
@@ -340,7 +340,7 @@ def _passes_through(graph: torch.fx.GraphModule, about: Any, arguments: int) -> 
 
 def _trace_as_it_is(
     trace: Callable[..., Any],
-    straight: Straight,
+    straight: _Straight,
     table: Mapping[Any, Callable[..., Any]],
 ) -> Callable[..., Any] | None:
     """Traces without functionalization, which takes a third of the time of a trace with

@@ -122,15 +122,15 @@ def _root(source: Any) -> LocalSource | None:
 def stop_fetching(
     module: torch.fx.GraphModule,
     sources: Sequence[InputSource],
-    compiled: Callable[..., Any],
+    program: _C.Executable,
 ) -> None:
-    """Turns the frozen placeholders of `module` into attributes, if `compiled` comes
-    from this graph."""
+    """Turns the frozen placeholders of `module` into attributes, unless the program of
+    this graph takes one of them."""
     frozen = list(_frozen(module, sources))
-    if not frozen or not isinstance(compiled, _C.Executable):
+    if not frozen:
         return
     kept = [i for i, source in enumerate(sources) if source.constant is None]
-    if compiled.take_only(kept):
+    if program.take_only(kept):
         for weight in frozen:
             _become_attribute(module, weight)
         module.meta[_STALE] = True

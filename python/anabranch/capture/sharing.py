@@ -61,7 +61,7 @@ def watch(
         return _SameSharing(module, compiled, example_inputs, explain)
     if not written or sum(isinstance(v, torch.Tensor) for v in values) < 2:
         return compiled
-    left = _still_passed(places, _placeholders(module), len(state))
+    left = _still_passed(places, set(_placeholders(module)), len(state))
     return _Apart(module, compiled, state, [left.index(i) for i in written], explain)
 
 
@@ -69,9 +69,11 @@ def _placeholders(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
     return list(module.graph.find_nodes(op="placeholder"))
 
 
-def _still_passed(before: list[Any], now: list[Any], state: int) -> list[int]:
-    """The positions of what a call passes, behind the module's own tensors. Frozen weights
-    have become attributes of the module."""
+def _still_passed(
+    before: list[torch.fx.Node], now: set[torch.fx.Node], state: int
+) -> list[int]:
+    """The positions, behind the module's own tensors, of the arguments that calls still
+    pass: frozen weights have become attributes of the module."""
     arguments = (state + i for i, place in enumerate(before) if place in now)
     return [*range(state), *arguments]
 

@@ -1,8 +1,9 @@
 """A sample of the combinations of parameters: `make test` runs it, `make test-all` runs all.
 
 A test whose parameters are crossed has many combinations. The sample of such a test has
-each value of each parameter, in combinations that change with the commit. A test with one
-parameter, or few combinations, keeps all."""
+each value of each parameter, in combinations that change with the commit. A combination
+that this machine skips counts like the others. A test with one parameter, or few
+combinations, keeps all."""
 
 from __future__ import annotations
 
