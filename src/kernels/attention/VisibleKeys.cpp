@@ -65,6 +65,14 @@ bool VisibleKeys::sharesQueries() const {
   return rank < 2 || type.getDimSize(rank - 2) == 1;
 }
 
+bool VisibleKeys::isOneRow() const {
+  return sharesQueries() && (sharesHeads() || attention.blocking.group == 1);
+}
+
+bool VisibleKeys::rowsAreQueries() const {
+  return sharesHeads() && attention.blocking.group > 1;
+}
+
 /// A mask that all keys share hides all or none. A search of rows of few keys
 /// would take longer than it saves.
 bool VisibleKeys::hasSearch() const {
@@ -81,9 +89,9 @@ bool VisibleKeys::hasSearch() const {
 /// The rows between which the mask may differ.
 VisibleKeys::RowBlock VisibleKeys::rowsOfMask(const RowBlock &rows) {
   Value end = rows.end;
-  if (sharesHeads() && attention.blocking.group > 1)
+  if (rowsAreQueries())
     end = attention.queryCount;
-  if (sharesQueries() && (sharesHeads() || attention.blocking.group == 1))
+  if (isOneRow())
     end = lanes.addIndex(rows.first, lanes.index(1));
   return {rows.first, end};
 }
@@ -299,9 +307,9 @@ void VisibleKeys::narrowTile() {
 
 /// Where the limits of a row are: rows that share a row of the mask share them.
 Value VisibleKeys::slotOf(Value row) {
-  if (sharesQueries() && (sharesHeads() || attention.blocking.group == 1))
+  if (isOneRow())
     return lanes.index(0);
-  if (sharesHeads() && attention.blocking.group > 1)
+  if (rowsAreQueries())
     return attention.queryOf(row);
   return lanes.subIndex(row, attention.tile.firstQuery);
 }

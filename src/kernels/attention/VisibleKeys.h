@@ -72,6 +72,10 @@ private:
   bool hasSearch() const;
   int64_t width() const;
   bool sharesHeads() const, sharesQueries() const;
+  /// Whether all rows of a tile have the same row of the mask.
+  bool isOneRow() const;
+  /// Whether each query has a row of the mask, for all heads of a tile.
+  bool rowsAreQueries() const;
   RowBlock rowsOfMask(const RowBlock &rows);
   mlir::Value slotOf(mlir::Value row);
 };
