@@ -26,6 +26,7 @@ struct CacheFile {
 struct CacheEntryInfo {
   std::string kind, key, folder;
   uint64_t bytes = 0;
+  uint64_t added = 0;  ///< of `bytes`, what no entry before it in a list has
   int64_t lastUse = 0; ///< seconds since 1970
 };
 

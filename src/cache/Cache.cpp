@@ -20,7 +20,9 @@ struct CacheEntry::State {
 
 CacheEntry::CacheEntry(const std::string &folder, const std::string &index,
                        const std::string &trust)
-    : state(new State{cache::Slot(folder, index, trust), cache::Lock()}) {}
+    : state(new State{
+          cache::Slot(folder, index, trust, cache::contentsOf(folder)),
+          cache::Lock()}) {}
 
 CacheEntry::~CacheEntry() = default;
 

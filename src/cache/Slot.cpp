@@ -60,37 +60,75 @@ Status checkFile(const Descriptor &folder, const IndexFile &expected,
   return {};
 }
 
-Status copyInto(FileWriter &writer, const std::string &source) {
-  Descriptor file(::open(source.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid())
-    return ioError("cannot open " + source);
+Status copyInto(FileWriter &writer, const Descriptor &source) {
   std::string piece(256 * 1024, '\0');
   for (;;) {
-    ssize_t got = ::read(file.get(), piece.data(), piece.size());
+    ssize_t got = ::read(source.get(), piece.data(), piece.size());
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)
-      return ioError("cannot read " + source);
+      return ioError("cannot read a file of the package");
     if (got == 0)
       return {};
     writer.write(piece.data(), size_t(got));
   }
 }
 
-Status writeFile(const Descriptor &folder, const CacheFile &file, Trust trust,
-                 IndexFile &row) {
-  row.name = file.name;
-  FileWriter writer(folder, file.name, true, trust);
-  if (file.source.empty())
-    writer.write(file.bytes.data(), file.bytes.size());
-  else if (Status s = copyInto(writer, file.source); !s.ok())
+/// Gives the entry a link to a file that has the bytes of `source` already, and
+/// the row of that file. Returns false if there is none.
+Expected<bool> linkFile(const Descriptor &folder, const Descriptor &source,
+                        const Contents &contents, IndexFile &row) {
+  Expected<uint64_t> bytes = package::sizeOf(source);
+  if (!bytes)
+    return bytes.takeStatus();
+  if (!contents.takes(*bytes))
+    return false;
+  Expected<std::string> hash = package::hashAll(source);
+  if (!hash)
+    return hash.takeStatus();
+  row.bytes = *bytes;
+  row.hash = std::move(*hash);
+  return contents.link(source, row, folder);
+}
+
+Status copyFile(const Descriptor &folder, const std::string &path, Trust trust,
+                const Contents &contents, IndexFile &row) {
+  Descriptor source(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!source.valid())
+    return ioError("cannot open " + path);
+  Expected<bool> linked = linkFile(folder, source, contents, row);
+  if (!linked)
+    return linked.takeStatus();
+  if (*linked)
+    return {};
+  FileWriter writer(folder, row.name, true, trust);
+  if (Status s = copyInto(writer, source); !s.ok())
     return s;
+  if (Status s = writer.finish(row.bytes, row.hash); !s.ok())
+    return s;
+  if (contents.takes(row.bytes))
+    contents.keep(folder, row);
+  return {};
+}
+
+Status writeBytes(const Descriptor &folder, const std::string &bytes,
+                  Trust trust, IndexFile &row) {
+  FileWriter writer(folder, row.name, true, trust);
+  writer.write(bytes.data(), bytes.size());
   return writer.finish(row.bytes, row.hash);
+}
+
+Status writeFile(const Descriptor &folder, const CacheFile &file, Trust trust,
+                 const Contents &contents, IndexFile &row) {
+  row.name = file.name;
+  return file.source.empty()
+             ? writeBytes(folder, file.bytes, trust, row)
+             : copyFile(folder, file.source, trust, contents, row);
 }
 
 Status writeEntry(const std::string &path, const std::string &index,
                   const std::vector<CacheFile> &files, const std::string &text,
-                  Trust trust) {
+                  Trust trust, const Contents &contents) {
   Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.valid())
     return ioError("cannot open " + path);
@@ -98,11 +136,13 @@ Status writeEntry(const std::string &path, const std::string &index,
   written.text = text;
   written.files.resize(files.size());
   for (size_t i = 0; i < files.size(); ++i)
-    if (Status s = writeFile(folder, files[i], trust, written.files[i]);
+    if (Status s =
+            writeFile(folder, files[i], trust, contents, written.files[i]);
         !s.ok())
       return s;
   IndexFile self;
-  return writeFile(folder, {index, "", writeIndex(written)}, trust, self);
+  self.name = index;
+  return writeBytes(folder, writeIndex(written), trust, self);
 }
 
 /// Makes a folder with the mode of `trust`, whatever the umask is. On failure
@@ -115,8 +155,10 @@ bool makeFolder(const std::string &path, Trust trust) {
 
 } // namespace
 
-Slot::Slot(std::string folder, std::string index, const std::string &trust)
-    : path(std::move(folder)), index(std::move(index)) {
+Slot::Slot(std::string folder, std::string index, const std::string &trust,
+           std::string contents)
+    : path(std::move(folder)), index(std::move(index)),
+      contents(std::move(contents)) {
   if (Expected<Trust> named = package::trustNamed(trust))
     this->trust = *named;
   else
@@ -203,7 +245,8 @@ Status Slot::publish(const Lock &lock, const std::vector<CacheFile> &files,
   std::string fresh = freshPath();
   if (!makeFolder(fresh, trust))
     return ioError("cannot create " + fresh);
-  Status status = writeEntry(fresh, index, files, text, trust);
+  Status status =
+      writeEntry(fresh, index, files, text, trust, Contents(contents, trust));
   if (status.ok() && ::rename(fresh.c_str(), path.c_str()) != 0) {
     bool occupied = errno == ENOTEMPTY || errno == EEXIST;
     if (!occupied || ::syscall(SYS_renameat2, AT_FDCWD, fresh.c_str(), AT_FDCWD,

@@ -10,6 +10,7 @@
 #define ANABRANCH_CACHE_SLOT_H
 
 #include "anabranch/Cache.h"
+#include "cache/Contents.h"
 #include "cache/Lock.h"
 #include "package/files/Trust.h"
 
@@ -25,8 +26,10 @@ namespace anabranch::cache {
 class Slot {
 public:
   /// `trust` names a level (package/files/Trust.h). If the name is unknown,
-  /// each function of the slot returns that error.
-  Slot(std::string folder, std::string index, const std::string &trust = "");
+  /// each function of the slot returns that error. `contents` is the folder of
+  /// the files that entries share; empty where they share none.
+  Slot(std::string folder, std::string index, const std::string &trust = "",
+       std::string contents = "");
 
   const std::string &folder() const { return path; }
 
@@ -56,7 +59,7 @@ private:
   std::string litterPrefix() const { return ".tmp-" + name + "-"; }
   std::string freshPath() const;
 
-  std::string path, parent, name, index;
+  std::string path, parent, name, index, contents;
   std::string wrongTrust; ///< the error of an unknown level; else empty
   package::Trust trust = package::Trust::User;
 };

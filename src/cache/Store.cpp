@@ -7,6 +7,8 @@
 #include <cctype>
 #include <cstdlib>
 #include <dirent.h>
+#include <filesystem>
+#include <map>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,6 +33,9 @@ bool isFolder(const std::string &path) {
   return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+/// Where a root keeps the files that its entries share.
+constexpr const char *shared = "contents";
+
 /// Calls `visit(kind, folder)` for each folder of entries.
 template <typename Visit>
 void forEachShelf(const std::string &root, Visit visit) {
@@ -41,29 +46,84 @@ void forEachShelf(const std::string &root, Visit visit) {
         visit(kind, folder);
 }
 
-/// The bytes of all files below a path.
-uint64_t bytesBelow(const std::string &path) {
+/// What an entry holds: a file or a folder, which is one wherever it has links.
+struct Holding {
+  ino_t inode;
+  uint64_t bytes;
+};
+
+struct Entry {
+  CacheEntryInfo info;
+  std::vector<Holding> holdings;
+};
+
+/// Adds a path and all below it.
+void addHoldings(const std::string &path, std::vector<Holding> &holdings) {
   struct stat info;
   if (::lstat(path.c_str(), &info) != 0)
-    return 0;
-  uint64_t bytes = static_cast<uint64_t>(info.st_size);
+    return;
+  holdings.push_back({info.st_ino, static_cast<uint64_t>(info.st_size)});
   if (S_ISDIR(info.st_mode))
     for (const std::string &name : namesIn(path))
-      bytes += bytesBelow(path + "/" + name);
-  return bytes;
+      addHoldings(path + "/" + name, holdings);
 }
 
-CacheEntryInfo describe(const std::string &kind, const std::string &key,
-                        const std::string &folder) {
-  CacheEntryInfo entry{kind, key, folder};
+Entry describe(const std::string &kind, const std::string &key,
+               const std::string &folder) {
+  Entry entry{{kind, key, folder}, {}};
   for (const std::string &name : namesIn(folder)) {
     std::string path = folder + "/" + name;
-    entry.bytes += bytesBelow(path);
+    addHoldings(path, entry.holdings);
     struct stat info;
     if (name == Store::index && ::lstat(path.c_str(), &info) == 0)
-      entry.lastUse = info.st_mtime;
+      entry.info.lastUse = info.st_mtime;
   }
   return entry;
+}
+
+/// Counts the entries that hold a file, since the last of them frees it.
+class Holders {
+public:
+  /// Returns the bytes that the entries before this one do not hold.
+  uint64_t add(const Entry &entry) {
+    return sum(entry, [&](ino_t inode) { return count[inode]++ == 0; });
+  }
+  /// Returns the bytes that no other entry holds.
+  uint64_t remove(const Entry &entry) {
+    return sum(entry, [&](ino_t inode) { return --count[inode] == 0; });
+  }
+
+private:
+  template <typename Counts>
+  static uint64_t sum(const Entry &entry, Counts counts) {
+    uint64_t bytes = 0;
+    for (const Holding &holding : entry.holdings)
+      if (counts(holding.inode))
+        bytes += holding.bytes;
+    return bytes;
+  }
+
+  std::map<ino_t, uint64_t> count;
+};
+
+/// Least recently used first.
+std::vector<Entry> entriesOf(const std::string &root, Holders &holders) {
+  std::vector<Entry> entries;
+  forEachShelf(root, [&](const std::string &kind, const std::string &shelf) {
+    for (const std::string &key : namesIn(shelf))
+      if (key[0] != '.' && isFolder(shelf + "/" + key))
+        entries.push_back(describe(kind, key, shelf + "/" + key));
+  });
+  std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) {
+    return std::tie(a.info.lastUse, a.info.key) <
+           std::tie(b.info.lastUse, b.info.key);
+  });
+  for (Entry &entry : entries) {
+    for (const Holding &holding : entry.holdings)
+      entry.info.bytes += holding.bytes;
+    entry.info.added = holders.add(entry);
+  }
+  return entries;
 }
 
 /// Takes KEY out of ".tmp-KEY-PID-..." or ".KEY.lock"; empty for any other
@@ -108,43 +168,52 @@ Slot Store::slot(const std::string &kind, const std::string &key) const {
   std::string folder = root;
   folder.append("/").append(kind).append("/").append(key, 0, 2);
   folder.append("/").append(key);
-  return {folder, index};
+  return {folder, index, "", contentsOf(folder)};
 }
 
 std::vector<CacheEntryInfo> Store::list() const {
-  std::vector<CacheEntryInfo> entries;
-  forEachShelf(root, [&](const std::string &kind, const std::string &shelf) {
-    for (const std::string &key : namesIn(shelf))
-      if (key[0] != '.' && isFolder(shelf + "/" + key))
-        entries.push_back(describe(kind, key, shelf + "/" + key));
-  });
-  std::sort(entries.begin(), entries.end(),
-            [](const CacheEntryInfo &a, const CacheEntryInfo &b) {
-              return std::tie(a.lastUse, a.key) < std::tie(b.lastUse, b.key);
-            });
-  return entries;
+  Holders holders;
+  std::vector<CacheEntryInfo> list;
+  for (Entry &entry : entriesOf(root, holders))
+    list.push_back(std::move(entry.info));
+  return list;
 }
 
 CachePruned Store::prune(uint64_t limit) const {
   CachePruned pruned;
-  std::vector<CacheEntryInfo> entries = list();
-  for (const CacheEntryInfo &entry : entries)
-    pruned.kept += entry.bytes;
-  for (const CacheEntryInfo &entry : entries) {
+  Holders holders;
+  std::vector<Entry> entries = entriesOf(root, holders);
+  for (const Entry &entry : entries)
+    pruned.kept += entry.info.added;
+  for (const Entry &entry : entries) {
     if (pruned.kept <= limit)
       break;
-    Slot slot(entry.folder, index);
+    Slot slot(entry.info.folder, index);
     Expected<Lock> lock = slot.lock(Lock::Kind::Exclusive, 0);
     if (!lock || !lock->exclusive() || !slot.remove(*lock).ok())
       continue;
-    pruned.kept -= entry.bytes;
-    pruned.bytes += entry.bytes;
+    uint64_t freed = holders.remove(entry);
+    pruned.kept -= freed;
+    pruned.bytes += freed;
     ++pruned.entries;
   }
   forEachShelf(root, [&](const std::string &, const std::string &shelf) {
     pruned.litter += sweep(shelf);
   });
+  Contents(root + "/" + shared, package::Trust::User).removeUnused();
   return pruned;
+}
+
+std::string contentsOf(const std::string &folder) {
+  namespace fs = std::filesystem;
+  fs::path place = fs::path(folder).lexically_normal();
+  if (!place.has_filename())
+    place = place.parent_path(); // it ends with a slash
+  fs::path shelf = place.parent_path();
+  std::string key = place.filename();
+  if (key.size() <= 2 || shelf.filename() != key.substr(0, 2))
+    return "";
+  return shelf.parent_path().parent_path() / shared;
 }
 
 Expected<uint64_t> defaultLimit() {

@@ -25,7 +25,8 @@ public:
   std::vector<CacheEntryInfo> list() const;
 
   /// Removes what dead writers left, and entries, least recently used first,
-  /// until at most `limit` bytes are left. A locked entry stays.
+  /// until at most `limit` bytes are left: a file that entries share counts
+  /// once. A locked entry stays.
   CachePruned prune(uint64_t limit) const;
 
   /// The name of every entry's index.
@@ -34,6 +35,10 @@ public:
 private:
   std::string root;
 };
+
+/// Where the entries of a root keep the files that they share, if `folder` is
+/// one that `Store::slot` gives; else empty.
+std::string contentsOf(const std::string &folder);
 
 /// The limit in bytes: ANABRANCH_CACHE_BYTES, else 10 GiB. An error if the
 /// variable is no number.

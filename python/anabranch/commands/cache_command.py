@@ -99,9 +99,10 @@ def _list(root: str, given: argparse.Namespace) -> int:
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["last_use"]))
         size = f"{row['bytes'] / 2**10:.0f} KiB"
         print(f"{row['key'][:12]}  {row['kind']:<9} {size:>12}  {used}  {row['name']}")
-    total = sum(row["bytes"] for row in rows) / 2**20
+    # Entries share large files.
+    total = sum(row["added"] for row in rows) / 2**20
     print(f"{len(rows)} entries of {total:.1f} MiB in {root}")
-    single = [row["bytes"] for row in every if row["kind"] == OBJECTS]
+    single = [row["added"] for row in every if row["kind"] == OBJECTS]
     if single:
         print(f"{len(single)} single kernels of {sum(single) / 2**20:.1f} MiB")
     return 0

@@ -51,6 +51,7 @@ nb::list listEntries(const std::string &root) {
     row["key"] = entry.key;
     row["folder"] = entry.folder;
     row["bytes"] = entry.bytes;
+    row["added"] = entry.added;
     row["last_use"] = entry.lastUse;
     list.append(row);
   }

@@ -1,4 +1,4 @@
-"""Programs that read the same frozen weights hold one copy of them in memory."""
+"""Programs that read the same frozen weights hold one copy of them in memory and on disk."""
 
 import copy
 import gc
@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import anabranch
+from anabranch import _C, cli
 from anabranch.packages import cache, donors
 
 WEIGHTS = 512 * 1024 * 4
@@ -54,6 +55,22 @@ def run(module, name, rows):
     with torch.no_grad():
         torch.testing.assert_close(cached(x), method(x))
     return cached
+
+
+def test_entries_share_weights_on_disk(made, tmp_path, capsys):
+    """Both programs have an entry as a package and one as a method."""
+    steps, home = Steps(), tmp_path / "home"
+    run(steps, "short", 3)
+    run(steps, "long", 5)
+    weights = [file.stat() for file in home.glob("*/*/*/constants.safetensors")]
+    assert len(weights) == 4
+    assert all(file.st_size >= WEIGHTS for file in weights)
+    assert len({file.st_ino for file in weights}) == 1
+    entries = _C.cache_entries(str(home))
+    assert sum(row["bytes"] for row in entries) > 4 * WEIGHTS
+    assert WEIGHTS < sum(row["added"] for row in entries) < 2 * WEIGHTS
+    assert cli.main(["cache", "ls"]) == 0
+    assert "4 entries of 2." in capsys.readouterr().out
 
 
 def test_methods_share_weights(made, monkeypatch):
