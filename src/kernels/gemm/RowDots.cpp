@@ -11,14 +11,16 @@ using namespace mlir;
 namespace anabranch {
 namespace kernels {
 
-/// As many accumulators as registers hold beside the operands.
+/// As many accumulators as registers hold beside the operands, for at most the
+/// columns of a tile.
 int64_t RowDots::columnsAtOnce() const {
   const Tiling &tiling = gemm.layout.tiling;
   int64_t most = tiling.lanes >= 8 && tiling.vectors == 4 ? 24 : 12;
   const auto &bytes = gemm.layout.word.product.int8;
   if (bytes && bytes->kind == Int8Dot::Kind::Widened)
     most /= 2;
-  return std::clamp<int64_t>(most / tiling.rows, 1, 8);
+  return std::clamp<int64_t>(most / tiling.rows, 1,
+                             std::min<int64_t>(8, tiling.columns()));
 }
 
 /// Prefetches a line of a column of the right operand, if the operand has an
