@@ -12,6 +12,7 @@
 #include "kernels/microkernel/WordProduct.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <numeric>
 #include <optional>
 
 namespace anabranch {
@@ -61,6 +62,9 @@ struct LeftAccess {
   Form form = Form::InPlace;
   /// Of the form Patch: the copy. A tile is then rows of windows of one image.
   std::optional<PatchShape> patch = std::nullopt;
+  /// Of the form InPlace: so many words of a row are neighbours, and its runs
+  /// are at equal distances. 0: all words are at equal distances.
+  int64_t run = 0;
 
   bool isCopied() const { return form != Form::InPlace; }
   bool isInterleaved() const { return form == Form::Interleaved; }
@@ -135,9 +139,10 @@ struct ProductLayout {
   }
   /// The number that the depth of a block must be a multiple of.
   int64_t depthStep(int64_t depthCount) const {
-    return steps.multipliesIntegers() && steps.scaledDepth < depthCount
-               ? steps.scaledDepth
-               : tiling.lanes * word.kPack;
+    if (steps.multipliesIntegers() && steps.scaledDepth < depthCount)
+      return steps.scaledDepth;
+    return std::lcm(tiling.lanes * word.kPack,
+                    std::max<int64_t>(left.run, 1) * word.kPack);
   }
 };
 

@@ -39,7 +39,7 @@ bool liesInMemory(const Contraction &contraction,
 }
 
 int64_t chooseDepth(const Contraction &contraction, const Tiling &tiling,
-                    const Word &word, bool copiesRight) {
+                    const Word &word, bool copiesRight, int64_t run) {
   auto rows = contraction.rowsTogether(),
        depth = contraction.knownSize(contraction.depth);
   if (!depth)
@@ -50,7 +50,7 @@ int64_t chooseDepth(const Contraction &contraction, const Tiling &tiling,
   // A panel that no second block of rows reads need not fit a cache.
   if (!copiesRight && rows && *rows <= tiling.rows)
     blocks = 1;
-  int64_t step = tiling.lanes * word.kPack;
+  int64_t step = std::lcm(tiling.lanes, run) * word.kPack;
   // If whole windows are packed, a point's place needs no division.
   if (int64_t points = contraction.right.windowPoints; points && blocks > 1)
     if (int64_t whole = std::lcm(step, points); whole <= largestDepth)
@@ -87,6 +87,20 @@ bool readsLeftInPlace(const Contraction &contraction, const Word &word) {
   return left.memory == contraction.narrow() &&
          left.unitLoop == contraction.depth && depth &&
          *depth % word.panelPack() == 0;
+}
+
+int64_t runReadInPlace(const Contraction &contraction, const Word &word) {
+  // The loop over a shorter run takes longer than a copy.
+  constexpr int64_t least = 16;
+  const ContractionOperand &left = contraction.left;
+  auto depth = contraction.knownSize(contraction.depth);
+  Type read = word.kPack == 1 ? contraction.element : contraction.narrow();
+  if (!left.depthRun || left.memory != read || !depth ||
+      *depth % left.depthRun || left.depthRun % word.kPack ||
+      word.product.isMatrix)
+    return 0;
+  int64_t run = left.depthRun / word.kPack;
+  return run >= least ? run : 0;
 }
 
 /// A core does not reach the loads of the right operand early by itself if it

@@ -19,9 +19,10 @@ constexpr int64_t largestDepth = 512;
 bool liesInMemory(const Contraction &contraction,
                   const native::TargetInfo &target);
 
-/// The depth of a block: equal parts of the whole depth, if that is known.
+/// The depth of a block: equal parts of the whole depth, if that is known, of
+/// whole runs of `run` words each.
 int64_t chooseDepth(const Contraction &contraction, const Tiling &tiling,
-                    const Word &word, bool copiesRight);
+                    const Word &word, bool copiesRight, int64_t run = 1);
 
 /// Rows of a tile. If `panelsAreEnough`, the panels alone make enough tiles.
 int64_t chooseRowsPerTile(const Contraction &contraction, const Tiling &tiling,
@@ -29,6 +30,9 @@ int64_t chooseRowsPerTile(const Contraction &contraction, const Tiling &tiling,
 
 /// Whether plans in vector registers can read the left operand in place.
 bool readsLeftInPlace(const Contraction &contraction, const Word &word);
+
+/// The words of a run, if rows in runs can be read in place; else 0.
+int64_t runReadInPlace(const Contraction &contraction, const Word &word);
 
 /// The distance at which most operands are fetched ahead, in bytes.
 constexpr int64_t usualDistance = 4096;

@@ -57,7 +57,7 @@ private:
   RightAccess::Form chooseRight() const;
   void setRight();
   bool canInterleave() const;
-  LeftAccess::Form chooseLeft() const;
+  LeftAccess chooseLeft() const;
   void choosePatch();
   int64_t choosePanelsPerTile() const;
   void fit(const BlockingParameters &given);
@@ -148,14 +148,17 @@ bool BlockChooser::canInterleave() const {
          tiling.rows >= rowsToInterleave && tiling.rows <= tiling.lanes;
 }
 
-LeftAccess::Form BlockChooser::chooseLeft() const {
+LeftAccess BlockChooser::chooseLeft() const {
   // Each block of columns would split the pairs of each row again.
   bool splitsPairs =
       words.word.product.pairs == WordProduct::Pairs::Split && canInterleave();
   if (!splitsPairs && readsLeftInPlace(contraction, words.word))
-    return LeftAccess::Form::InPlace;
-  return canInterleave() ? LeftAccess::Form::Interleaved
-                         : LeftAccess::Form::Rows;
+    return {LeftAccess::Form::InPlace};
+  if (int64_t run = runReadInPlace(contraction, words.word);
+      run && !splitsPairs && !words.codes)
+    return {LeftAccess::Form::InPlace, std::nullopt, run};
+  return {canInterleave() ? LeftAccess::Form::Interleaved
+                          : LeftAccess::Form::Rows};
 }
 
 /// Reads windows in a copy of a part of the image, if that pays.
@@ -207,9 +210,10 @@ VectorBlocking BlockChooser::choose(const BlockingParameters &given) {
   tiling.rows = shape.rows;
   tiling.vectors = shape.vectors;
   setRight();
-  tiling.depth = chooseDepth(contraction, tiling, words.word, right.isCopied());
+  left = chooseLeft();
+  tiling.depth = chooseDepth(contraction, tiling, words.word, right.isCopied(),
+                             std::max<int64_t>(left.run, 1));
   tiling.rowsPerTile = chooseRowsPerTile(contraction, tiling, packsOnce);
-  left.form = chooseLeft();
   choosePatch();
   tiling.panelsPerTile = choosePanelsPerTile();
   blocking.bytesAhead = chooseBytesAhead(contraction, target);

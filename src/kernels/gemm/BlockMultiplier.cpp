@@ -64,8 +64,8 @@ int64_t wordsOfPartialSum(const GemmContext &gemm) {
   bool mayBeTerms = !contraction.batch.empty() && contraction.element.isF32() &&
                     !contraction.narrow();
   int64_t words = !gemm.isOneBlock() ? ofPatch : mayBeTerms ? ofTerms : ofDepth;
-  if (patch)
-    words = std::max<int64_t>(words / patch->run, 1) * patch->run;
+  if (int64_t run = patch ? patch->run : gemm.layout.left.run)
+    words = std::max<int64_t>(words / run, 1) * run;
   auto depths = contraction.knownSize(contraction.depth);
   bool isOnePart = depths && *depths <= words * gemm.layout.word.kPack;
   return isOnePart ? 0 : words;
@@ -86,6 +86,8 @@ MicroKernel BlockMultiplier::microKernel(int64_t rows, int64_t vectors,
   if (layout.left.isInterleaved()) {
     kernel.interleavedRows = layout.tiling.rows;
     kernel.leftStep = layout.tiling.rows * kernel.product.parts();
+  } else if (layout.left.run) {
+    kernel.runs = {layout.left.run};
   } else if (LeftOperand::stepIsUnit(gemm)) {
     kernel.leftStep = 1;
   }

@@ -92,6 +92,8 @@ const GemmCase floatCases[] = {
     {"bf16_deep", 1, 150, 70, 1201, "mk", "nk", "bf16"},
     {"f16_deep", 1, 150, 70, 1201, "mk", "nk", "f16"},
     {"f64", 1, 21, 70, 50, "mk", "nk", "f64"},
+    // Vectors of 128 bits: a tile has fewer columns than other types have dots.
+    {"f64_row", 1, 1, 70, 128, "mk", "nk", "f64"},
     {"dynamic_plain", 2, 5, 30, 900, "bmk", "bkn", "f32", true},
     {"panels", 1, 37, 100, 70, "mk", "nk", "f32", false, 48},
     {"panels_whole", 1, 24, 128, 64, "mk", "nk", "f32", false, 64},
@@ -263,6 +265,7 @@ const GemmCase integerCases[] = {
     {"i32_panels", 1, 21, 70, 51, "mk", "nk", "i32", false, 64},
     {"i32_few_rows", 1, 2, 70, 51, "mk", "nk", "i32"},
     {"i64", 2, 21, 70, 51, "bmk", "bkn", "i64"},
+    {"i64_row", 1, 1, 70, 51, "mk", "nk", "i64"},
 };
 
 /// Cases of a 16-bit dtype. Their code depends on the processor's features.
@@ -317,7 +320,7 @@ TEST_P(GemmTest, EqualsPlainLoops) {
       for (int64_t n = 0; n < c.n; ++n) {
         double expected = 0;
         for (int64_t k = 0; k < c.k; ++k)
-          expected += left.values[offset(c, c.left, b, m, n, k)] *
+          expected += left.values[leftOffset(c, b, m, k)] *
                       right.values[offset(c, c.right, b, m, n, k)];
         expected = std::max(0.0, expected + bias.values[n]);
         double actual =
@@ -413,11 +416,9 @@ void expectProduct(const KernelLibrary &library, const GemmCase &c,
 }
 
 /// Does the same for code with AMX, emulated on a processor without it. The
-/// left operand has elements of `leftType`, in memory in the order of `heads`
-/// matrices side by side.
+/// left operand has elements of `leftType`.
 void expectAmxProduct(const std::string &text, const GemmCase &c,
-                      const char *leftType, const std::vector<int64_t> &sizes,
-                      int64_t heads = 1) {
+                      const char *leftType, const std::vector<int64_t> &sizes) {
   native::TargetInfo target = llvm::cantFail(native::TargetInfo::get("amx"));
   auto library = KernelLibrary::fromText(text, target);
   ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError()) << text;
@@ -425,11 +426,6 @@ void expectAmxProduct(const std::string &text, const GemmCase &c,
   if (!native::runs(target) && !emulation)
     GTEST_SKIP();
   Numbers left(c.m * c.k, leftType, 1), right(c.n * c.k, "bf16", 2);
-  std::vector<double> inMemory = left.values;
-  for (int64_t m = 0, depths = c.k / heads; m < c.m; ++m)
-    for (int64_t k = 0; k < c.k; ++k)
-      left.values[m * c.k + k] =
-          inMemory[(k / depths * c.m + m) * depths + k % depths];
   Numbers bias(c.n, "f32", 3), result(c.m * c.n, "bf16", 4);
   expectProduct(*library, c, {left, right, bias, result}, sizes);
   if (emulation)
@@ -479,36 +475,72 @@ TEST(AmxProduct, ReadsRowsOfSeveralLoopsInPlace) {
   expectAmxProduct(text, c, "bf16", {3, 3, 3});
 }
 
-/// The depths of a row are those of several heads, as attention leaves them.
+/// A product whose rows lie in runs, one for each head of attention.
+GemmCase headsCase(const char *name, int64_t heads, int64_t rows, int64_t size,
+                   const char *type, int64_t columns = 70) {
+  GemmCase c{name, 1, rows, columns, heads * size, "mk", "nk", type};
+  c.heads = heads;
+  return c;
+}
+
+std::vector<GemmCase> headsCases(llvm::ArrayRef<const char *> types) {
+  static std::deque<std::string> names;
+  std::vector<GemmCase> found;
+  for (const char *type : types) {
+    auto add = [&](const char *name, int64_t heads, int64_t rows, int64_t size,
+                   int64_t columns = 70) {
+      names.push_back(std::string(type) + "_" + name);
+      found.push_back(
+          headsCase(names.back().c_str(), heads, rows, size, type, columns));
+    };
+    add("heads", 3, 45, 64);
+    add("short_heads", 5, 37, 24);
+    add("odd_heads", 4, 19, 33);
+    add("blocks_of_heads", 12, 70, 80);
+    add("few_rows", 9, 5, 64, 192);
+    add("one_row", 2, 1, 64);
+    add("several_tiles", 2, 300, 32);
+  }
+  return found;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Heads, GemmTest,
+    testing::Combine(testing::Values("portable", "aarch64", "neoverse-v1",
+                                     "avx2", "host"),
+                     testing::ValuesIn(headsCases({"f32", "f64"}))),
+    caseName<GemmCase>);
+INSTANTIATE_TEST_SUITE_P(
+    HeadsOfWords, GemmTest,
+    testing::Combine(testing::Values("portable", "aarch64", "neoverse-v1",
+                                     "avx2", "avx512", "avx512vnni",
+                                     "avx512bf16", "amx"),
+                     testing::ValuesIn(headsCases({"bf16", "f16", "i8"}))),
+    caseName<GemmCase>);
+
+TEST(ProductPlans, ReadHeadsInPlace) {
+  struct {
+    const char *target, *type;
+    int64_t size, run;
+  } cases[] = {
+      {"avx2", "f32", 64, 64},        {"avx512", "f64", 32, 32},
+      {"avx512bf16", "bf16", 64, 32}, {"avx512vnni", "i8", 64, 16},
+      {"avx512", "f32", 8, 0},       // too short
+      {"avx512bf16", "bf16", 33, 0}, // half a pair
+  };
+  for (const auto &[target, type, size, run] : cases) {
+    ChosenProduct plan = planOn(headsCase("", 6, 45, size, type), target);
+    EXPECT_EQ(plan.layout.left.run, run) << target << " " << type;
+    EXPECT_EQ(plan.layout.left.isCopied(), run == 0) << target << " " << type;
+    if (run)
+      EXPECT_EQ(plan.layout.tiling.depth % size, 0) << target << " " << type;
+  }
+}
+
 TEST(AmxProduct, ReadsHeadsInPlace) {
-  native::TargetInfo target = llvm::cantFail(native::TargetInfo::get("amx"));
-  GemmCase c{"", 1, 45, 70, 192, "mk", "nk", "bf16"};
-  std::string text = kernelText(c);
-  replaceAll(text, "@product(%left: tensor<45x192xbf16>",
-             "@product(%heads: tensor<3x45x64xbf16>");
-  replaceAll(text, "%zero = arith.constant 0.0 : f32", R"mlir(
-  %zero = arith.constant 0.0 : f32
-  %space = tensor.empty() : tensor<45x3x64xbf16>
-  %rows = linalg.generic {
-      indexing_maps = [affine_map<(m, h, d) -> (h, m, d)>,
-                       affine_map<(m, h, d) -> (m, h, d)>],
-      iterator_types = ["parallel", "parallel", "parallel"]}
-      ins(%heads : tensor<3x45x64xbf16>) outs(%space : tensor<45x3x64xbf16>) {
-  ^bb0(%x: bf16, %o: bf16):
-    linalg.yield %x : bf16
-  } -> tensor<45x3x64xbf16>
-  %left = tensor.collapse_shape %rows [[0], [1, 2]]
-      : tensor<45x3x64xbf16> into tensor<45x192xbf16>)mlir");
-  native::ParsedKernel parsed(text);
-  ASSERT_TRUE(bool(parsed)) << text;
-  std::string why;
-  auto found = Contraction::find(parsed.function(), why);
-  ASSERT_TRUE(found) << why;
-  EXPECT_EQ(found->left.depthRun, 64);
-  ChosenProduct plan(parsed.function(), target);
+  ChosenProduct plan = planOn(headsCase("", 3, 45, 64, "bf16"), "amx");
   EXPECT_EQ(plan.name(), "tile_blocks");
   EXPECT_FALSE(plan.layout.left.isCopied());
-  expectAmxProduct(text, c, "bf16", {}, 3);
 }
 
 /// Compares the emulated instruction with its definition: separate sums of even

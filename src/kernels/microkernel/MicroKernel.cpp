@@ -99,7 +99,7 @@ WordProduct::Factor MicroKernel::loadLeft(LaneBuilder &inner,
     return inner.builder.create<vector::BroadcastOp>(
         inner.loc, VectorType::get({lanes}, element), scalar);
   };
-  if (runs) {
+  if (runs && runs->haveOnePointer()) {
     Value here = move(inner, function.getArgument(0), offset);
     int64_t distance = row * runs->rowElements * bytes;
     return product.left(inner, loadAt(move(inner, here, inner.i64(distance))));
@@ -252,6 +252,20 @@ Value MicroKernel::panelRow(LaneBuilder &inner, func::FuncOp function,
               inner.make<arith::MulIOp>(inner.toI64(word), step));
 }
 
+/// The bytes from the first word of a row to those of a run, which is counted
+/// from the words that this call adds.
+Value MicroKernel::runOffset(LaneBuilder &inner, func::FuncOp function,
+                             Value run) const {
+  Value step = function.getArgument(leftPointers() + LeftStep);
+  if (!runs->haveOnePointer())
+    return inner.make<arith::MulIOp>(inner.toI64(run), step);
+  Value first =
+      inner.make<arith::IndexCastOp>(inner.builder.getIndexType(), step);
+  return inner.toI64(
+      inner.mulIndex(runs->offsetOf(inner, inner.addIndex(first, run)),
+                     inner.index(elementBytes(element))));
+}
+
 /// How many words of a run a turn of the loop adds: some, after which the left
 /// address moves by more than an element, if the run can be cut so. LLVM joins
 /// a move by an element with the load of one into all lanes. On 64-bit Arm that
@@ -259,6 +273,8 @@ Value MicroKernel::panelRow(LaneBuilder &inner, func::FuncOp function,
 /// a lane. Windows so close that a turn reads what another row reads in the
 /// next one have turns of a word: LLVM would keep these elements in registers.
 static int64_t wordsOfTurn(const MicroKernel::Runs &runs) {
+  if (!runs.haveOnePointer())
+    return 1;
   for (int64_t count : {2, 3})
     if (runs.words % count == 0 && runs.rowElements >= 2 * count)
       return count;
@@ -270,21 +286,18 @@ SmallVector<Value> MicroKernel::addRuns(LaneBuilder &inner,
                                         func::FuncOp function, Value first,
                                         Value end, ValueRange sums) const {
   Value length = inner.index(runs->words);
-  Value firstRun = inner.make<arith::IndexCastOp>(
-      inner.builder.getIndexType(),
-      function.getArgument(leftPointers() + LeftStep));
   int64_t step = wordsOfTurn(*runs);
   return inner.loop(
       inner.divIndex(first, length), inner.divIndex(end, length), 1, sums,
       [&](Value run, ValueRange carried) {
-        Value start = runs->offsetOf(inner, inner.addIndex(firstRun, run));
+        Value start = runOffset(inner, function, run);
         Value word = inner.mulIndex(run, length);
         auto addAt = [&](Value at, ValueRange before) {
-          Value offset = inner.mulIndex(inner.addIndex(start, at),
-                                        inner.index(elementBytes(element)));
-          return addWord(inner, function, inner.toI64(offset),
-                         panelRow(inner, function, inner.addIndex(word, at)),
-                         before);
+          Value bytes = inner.toI64(
+              inner.mulIndex(at, inner.index(elementBytes(element))));
+          return addWord(
+              inner, function, inner.make<arith::AddIOp>(start, bytes),
+              panelRow(inner, function, inner.addIndex(word, at)), before);
         };
         return inner.loop(inner.index(0), length, step, carried,
                           [&](Value at, ValueRange carriedOn) {

@@ -10,7 +10,8 @@
 // It adds, for each row and column, left[row][k] * right[k][column] over the
 // words of the depth (WordProduct.h) to the sums. An interleaved left operand,
 // whose rows are neighbours at each depth, has one pointer, and its words are
-// already split. One whose rows are at equal distances, in runs of words, has
+// already split. One in runs of words has the bytes from run to run as its
+// step. If its rows are at equal distances besides, and runs are not, it has
 // one pointer too; the left step is then the number of its first run. If
 // `continues` is not set, the sums of a row start at compensation[row], or at
 // zero if products need none. Steps are bytes from one word to the next. A
@@ -49,11 +50,14 @@ struct MicroKernel {
   /// If the left elements of a depth are neighbours, [depth][row]: how many
   /// rows there are, of which the block has the first ones. Else zero.
   int64_t interleavedRows = 0;
-  /// A left operand in runs of words: how long they are, how many elements a
-  /// row is after the one before, and a run after the first of its row.
+  /// A left operand in runs of words: how long they are. If all rows have one
+  /// pointer: how many elements a row is after the one before, and a run after
+  /// the first of its row.
   struct Runs {
-    int64_t words, rowElements;
-    std::function<mlir::Value(LaneBuilder &, mlir::Value run)> offsetOf;
+    int64_t words, rowElements = 0;
+    std::function<mlir::Value(LaneBuilder &, mlir::Value run)> offsetOf = {};
+
+    bool haveOnePointer() const { return rowElements > 0; }
   };
   std::optional<Runs> runs = {};
   /// So many words of floats are summed from zero, and then added to the sums
@@ -92,7 +96,9 @@ private:
     return product.isMatrix ? MatrixBlock::words : codes ? wordsOfCodes : 1;
   }
   MatrixBlock matrixBlock(LaneBuilder &inner) const;
-  int64_t leftPointers() const { return interleavedRows || runs ? 1 : rows; }
+  int64_t leftPointers() const {
+    return interleavedRows || (runs && runs->haveOnePointer()) ? 1 : rows;
+  }
   void fill(LaneBuilder &lanes, mlir::func::FuncOp function) const;
   /// The start values of the accumulators, one vector each.
   llvm::SmallVector<mlir::Value> startSums(LaneBuilder &inner,
@@ -118,6 +124,8 @@ private:
                                          mlir::ValueRange sums) const;
   void prefetch(LaneBuilder &inner, mlir::Value right) const;
   mlir::Value leftBytes(LaneBuilder &inner, mlir::func::FuncOp function) const;
+  mlir::Value runOffset(LaneBuilder &inner, mlir::func::FuncOp function,
+                        mlir::Value run) const;
   mlir::Value panelRow(LaneBuilder &inner, mlir::func::FuncOp function,
                        mlir::Value word) const;
   void addPart(LaneBuilder &inner, mlir::func::FuncOp function,

@@ -216,10 +216,14 @@ bool LeftOperand::stepIsUnit(const GemmContext &gemm) {
 }
 
 OperandReader::Address LeftOperand::at(Value row, Value depth) {
-  if (!gemm.layout.left.isCopied())
-    return reader.addressAlongDepth(depth, !stepIsUnit(gemm), [&](Lanes k) {
-      return gemm.point(row, Lanes(), k);
-    });
+  if (!gemm.layout.left.isCopied()) {
+    int64_t run = gemm.layout.left.run;
+    int64_t depths = stepIsUnit(gemm) ? 0 : 1;
+    if (run)
+      depths = run * gemm.layout.word.kPack;
+    return reader.addressAlongDepth(
+        depth, depths, [&](Lanes k) { return gemm.point(row, Lanes(), k); });
+  }
   if (gemm.layout.left.patch)
     return {ImagePatch(gemm).at(packed, lanes.subIndex(row, gemm.tile.firstRow),
                                 depth),

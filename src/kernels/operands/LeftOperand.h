@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The micro-kernel reads a row of the left operand word by word. An operand
-// whose words are at equal distances in memory is read in place. Any other is
-// copied once for the tile: [row][word], with the words of a row padded to
-// whole vectors. For many rows, the copy is interleaved and widened instead:
-// [block][depth][row of the block]. A copy in parts (FloatParts.h) is
-// [32 depths][part][row][16 words]. After it may be sums of elements.
+// whose words are at equal distances in memory, or in runs that are, is read in
+// place. Any other is copied once for the tile: [row][word], with the words of
+// a row padded to whole vectors. For many rows, the copy is interleaved and
+// widened instead: [block][depth][row of the block]. A copy in parts
+// (FloatParts.h) is [32 depths][part][row][16 words]. After it may be sums of
+// elements.
 
 #ifndef ANABRANCH_KERNELS_OPERANDS_LEFTOPERAND_H
 #define ANABRANCH_KERNELS_OPERANDS_LEFTOPERAND_H
@@ -42,7 +43,7 @@ public:
   static bool stepIsUnit(const GemmContext &gemm);
   /// The address of a row of the product at a depth. In a patch, rows are
   /// numbered as in PatchShape, from the tile's first on. The step is null if
-  /// it is one word.
+  /// it is one word. Of a row in runs it is that from run to run.
   OperandReader::Address at(mlir::Value row, mlir::Value depth);
   /// A vector of words, from `depth` on, of a row that is counted from the
   /// tile's first.

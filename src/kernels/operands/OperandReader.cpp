@@ -93,12 +93,12 @@ Value OperandReader::addressOf(ArrayRef<Lanes> point) {
 }
 
 OperandReader::Address OperandReader::addressAlongDepth(
-    Value depth, bool withStep,
+    Value depth, int64_t depths,
     function_ref<SmallVector<Lanes>(Lanes depth)> pointAt) {
   Value first = addressOf(pointAt(Lanes::uniform(depth)));
-  if (!withStep)
+  if (!depths)
     return {first, Value()};
-  Value next = lanes.addIndex(depth, lanes.index(1));
+  Value next = lanes.addIndex(depth, lanes.index(depths));
   return {first,
           byteDistance(lanes, first, addressOf(pointAt(Lanes::uniform(next))))};
 }

@@ -41,14 +41,16 @@ public:
   /// The address of an element; null if it is no plain load.
   mlir::Value findAddress(mlir::ArrayRef<Lanes> point);
 
-  /// An address, and the bytes from there to the next depth.
+  /// An address, and the bytes from there to the next depth, or to the next run
+  /// of depths.
   struct Address {
     mlir::Value pointer;
     mlir::Value step; ///< i64; null if the micro-kernel knows it
   };
-  /// The address of the point `pointAt(depth)`, and its step along the depth.
+  /// The address of the point `pointAt(depth)`, and the step from there to the
+  /// point `depths` after it; no step if that is zero.
   Address addressAlongDepth(
-      mlir::Value depth, bool withStep,
+      mlir::Value depth, int64_t depths,
       llvm::function_ref<mlir::SmallVector<Lanes>(Lanes depth)> pointAt);
 
 private:

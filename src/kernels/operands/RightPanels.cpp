@@ -63,7 +63,7 @@ OperandReader::Address RightPanels::prepare(Value first, Value count) {
 
 /// The address of the panel's first column in the operand itself.
 OperandReader::Address RightPanels::sourceAt(Value depth, bool withStep) {
-  return reader.addressAlongDepth(depth, withStep, [&](Lanes at) {
+  return reader.addressAlongDepth(depth, withStep ? 1 : 0, [&](Lanes at) {
     return gemm.point(Value(), Lanes::uniform(gemm.tile.firstColumn), at);
   });
 }

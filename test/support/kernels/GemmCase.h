@@ -30,6 +30,9 @@ struct GemmCase {
   const char *blocking = "";
   /// The type of a result that is not narrowed to that of the operands.
   const char *result = "";
+  /// Of a left operand of the letters "mk": each row lies in so many equal
+  /// runs, [head][m][k / heads], as attention leaves it.
+  int64_t heads = 1;
 
   int64_t panels() const { return (n + width - 1) / width; }
   int64_t words() const { return (k + kPack - 1) / kPack; }
@@ -134,6 +137,32 @@ inline std::string panelsType(const GemmCase &c) {
   return text + pair + c.type + ">";
 }
 
+inline std::string headsType(const GemmCase &c,
+                             std::initializer_list<int64_t> sizes) {
+  std::string text = "tensor<";
+  for (int64_t size : sizes)
+    text += std::to_string(size) + "x";
+  return text + c.type + ">";
+}
+
+/// Views of a left operand of several heads that equal the operand.
+inline std::string headsText(const GemmCase &c) {
+  std::string text = R"mlir(
+  %space = tensor.empty() : ROWS
+  %rows = linalg.generic {
+      indexing_maps = [affine_map<(m, h, d) -> (h, m, d)>,
+                       affine_map<(m, h, d) -> (m, h, d)>],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%heads : HEADS) outs(%space : ROWS) {
+  ^bb0(%x: TYPE, %o: TYPE):
+    linalg.yield %x : TYPE
+  } -> ROWS
+  %left = tensor.collapse_shape %rows [[0], [1, 2]] : ROWS into LEFT
+)mlir";
+  replaceAll(text, "ROWS", headsType(c, {c.m, c.heads, c.k / c.heads}));
+  return text;
+}
+
 inline std::string kernelText(const GemmCase &c) {
   std::string type = c.type[0] == 'u' ? "i8" : c.type;
   std::string sum = sumType(c);
@@ -142,6 +171,7 @@ inline std::string kernelText(const GemmCase &c) {
 func.func @product(%left: LEFT, %packed: PANELS, %bias: BIAS SIZES) -> RESULT
     attributes {anabranch.kernel, anabranch.blocking = "GIVEN"} {
   VIEWS
+  JOINED
   %zero = arith.constant 0.0 : SUM
   %empty = tensor.empty(DIMS) : ACC
   %init = linalg.fill ins(%zero : SUM) outs(%empty : ACC) -> ACC
@@ -191,6 +221,10 @@ func.func @product(%left: LEFT, %packed: PANELS, %bias: BIAS SIZES) -> RESULT
   }
   if (c.width == 0)
     replaceAll(text, "%packed: PANELS", "%right: RIGHT");
+  replaceAll(text, "JOINED", c.heads > 1 ? headsText(c) : "");
+  if (c.heads > 1)
+    replaceAll(text, "@product(%left: LEFT", "@product(%heads: HEADS");
+  replaceAll(text, "HEADS", headsType(c, {c.heads, c.m, c.k / c.heads}));
   replaceAll(text, "VIEWS", c.width ? viewText(c) : "");
   replaceAll(text, "PANELS", c.width ? panelsType(c) : "");
   bool batched = resultLetters(c) == "bmn";

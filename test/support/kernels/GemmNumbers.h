@@ -120,6 +120,14 @@ inline size_t offset(const GemmCase &c, const std::string &letters, int64_t b,
   return at;
 }
 
+/// The place of an element of the left operand.
+inline size_t leftOffset(const GemmCase &c, int64_t b, int64_t m, int64_t k) {
+  if (c.heads == 1)
+    return offset(c, c.left, b, m, 0, k);
+  int64_t depths = c.k / c.heads;
+  return (k / depths * c.m + m) * depths + k % depths;
+}
+
 inline size_t count(const GemmCase &c, const std::string &letters) {
   size_t product = 1;
   for (char letter : letters)
