@@ -279,6 +279,18 @@ TEST(ProductPlans, SumsOfFewRowsFitTheFirstCache) {
               RightAccess::Form::InPlace);
 }
 
+/// Where an instruction takes unsigned bytes, some panels of a tile share the
+/// zero-point compensation of its rows, unless workers would be idle.
+TEST(ProductPlans, PanelsShareCompensation) {
+  auto panels = [](int64_t columns, const char *target) {
+    ParsedCase parsed({"bytes", 1, 512, columns, 768, "mk", "nk", "i8"});
+    return parsed.plan(targetOf(target)).layout.tiling.panelsPerTile;
+  };
+  EXPECT_EQ(panels(4096, "avx512vnni"), 4);
+  EXPECT_EQ(panels(96, "avx512vnni"), 1);
+  EXPECT_EQ(panels(4096, "avxvnniint8"), 1); // its bytes are signed
+}
+
 TEST(ProductPlans, FewRowsReadLiveColumnsWhereTheyAre) {
   for (const char *name : {"avx512fp16", "znver4", "haswell"}) {
     GemmCase live{"live", 1, 1, 3072, 768, "mk", "kn", "bf16"};

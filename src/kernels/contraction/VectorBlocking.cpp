@@ -21,6 +21,8 @@ constexpr int64_t enoughPanels = 6;
 constexpr int64_t enoughLargeTiles = 16;
 /// Each group of panels copies the windows of its rows again.
 constexpr int64_t enoughWindowTiles = 4;
+/// So many panels share the zero-point compensation of rows.
+constexpr int64_t panelsOfCompensation = 4;
 /// Up to this many rows, packing costs a notable part of the product.
 constexpr int64_t rowsToPack = 96;
 /// Fewer rows are read in place, by one pointer each.
@@ -176,16 +178,20 @@ void BlockChooser::choosePatch() {
                                      largestDepth);
 }
 
-/// As many panels as leave enough tiles, in equal parts.
+/// As many panels as leave enough tiles, in equal parts, if they share work on
+/// the rows.
 int64_t BlockChooser::choosePanelsPerTile() const {
   auto rows = contraction.knownSize(contraction.rows);
-  if (!left.isCopied() || !rows || !columns || !batch)
+  bool share = left.isCopied() || words.word.needsCompensation();
+  if (!share || !rows || !columns || !batch)
     return 1;
   int64_t panels = divideCeilSigned(*columns, tiling.columns());
   int64_t others = divideCeilSigned(*rows, tiling.rowsPerTile) * *batch;
   int64_t wanted = contraction.windows ? enoughWindowTiles : enoughLargeTiles;
   int64_t groups = divideCeilSigned(wanted, std::max<int64_t>(others, 1));
-  return std::max<int64_t>(1, divideCeilSigned(panels, groups));
+  int64_t perTile = std::max<int64_t>(1, divideCeilSigned(panels, groups));
+  // Their compensation is then a small part already; more tiles are better.
+  return left.isCopied() ? perTile : std::min(perTile, panelsOfCompensation);
 }
 
 /// Sets given parameters, rounded to what fits.

@@ -13,22 +13,37 @@ namespace kernels {
 void Compensation::compute() {
   if (!isNeeded())
     return;
-  int64_t width = gemm.layout.tiling.lanes * gemm.layout.word.kPack;
-  Value zero = gemm.memory.zeroVector();
-  bool whole = gemm.depthIsMultipleOf(width);
   Value rows = lanes.subIndex(gemm.tile.endRow, gemm.tile.firstRow);
-  lanes.loop(lanes.index(0), rows, 1, [&](Value row) {
-    SmallVector<Value> excess =
-        lanes.loop(lanes.index(0), gemm.depthCount, width, {zero},
-                   [&](Value k, ValueRange carried) -> SmallVector<Value> {
-                     Value words = left.words(row, k, gemm.depthCount, whole);
-                     return {gemm.layout.word.product.int8->addExcess(
-                         lanes, carried[0], words)};
-                   });
+  Value last = lanes.subIndex(rows, lanes.index(1));
+  lanes.loop(lanes.index(0), rows, rowsAtOnce, [&](Value first) {
+    SmallVector<Value> some;
+    // Rows after the last one repeat it.
+    for (int64_t i = 0; i < rowsAtOnce; ++i)
+      some.push_back(
+          lanes.minIndex(lanes.addIndex(first, lanes.index(i)), last));
     Value none = gemm.memory.zeroScalar();
-    Value number = lanes.make<arith::SubIOp>(none, sumLanes(lanes, excess[0]));
-    gemm.memory.store(number, memory, row);
+    for (auto [row, excess] : llvm::zip_equal(some, excessOf(some)))
+      gemm.memory.store(
+          lanes.make<arith::SubIOp>(none, sumLanes(lanes, excess)), memory,
+          row);
   });
+}
+
+SmallVector<Value> Compensation::excessOf(ArrayRef<Value> rows) {
+  int64_t width = gemm.layout.tiling.lanes * gemm.layout.word.kPack;
+  bool whole = gemm.depthIsMultipleOf(width);
+  SmallVector<Value> zeros(rows.size(), gemm.memory.zeroVector());
+  return lanes.loop(lanes.index(0), gemm.depthCount, width, zeros,
+                    [&](Value k, ValueRange carried) {
+                      SmallVector<Value> sums;
+                      for (auto [row, sum] : llvm::zip_equal(rows, carried)) {
+                        Value words =
+                            left.words(row, k, gemm.depthCount, whole);
+                        sums.push_back(gemm.layout.word.product.int8->addExcess(
+                            lanes, sum, words));
+                      }
+                      return sums;
+                    });
 }
 
 Value Compensation::pointerTo(Value row) {

@@ -37,6 +37,11 @@ public:
   mlir::Value load(mlir::Value row);
 
 private:
+  /// Sums of several rows do not wait for each other.
+  static constexpr int64_t rowsAtOnce = 4;
+  /// Vectors whose lanes add up to 128 times the elements of each row.
+  llvm::SmallVector<mlir::Value> excessOf(llvm::ArrayRef<mlir::Value> rows);
+
   GemmContext &gemm;
   LaneBuilder &lanes;
   LeftOperand &left;

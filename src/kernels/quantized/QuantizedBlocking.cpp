@@ -67,14 +67,26 @@ bool multipliesMatrices(const QuantizedBlocking &blocking,
   return rows * blocking.digits.count > 1 && wantsPairsOfColumns(target);
 }
 
+/// The sums of a block in floats that registers hold beside those of each
+/// digit. A block with more moves them to memory and back between two groups
+/// of depths.
+int64_t sumsInRegisters(const QuantizedBlocking &blocking,
+                        const native::TargetInfo &target) {
+  int64_t digits = blocking.digits.count;
+  if (blocking.matrices)
+    return 16 / digits;
+  int64_t registers = target.isa().vectorRegisters();
+  int64_t besideOperands = registers > 16 ? 24 : 10;
+  return std::min(besideOperands / digits, registers / (digits + 1));
+}
+
 /// Equal blocks of rows, with as many vectors side by side as registers hold.
 /// If there is one digit, a vector of the weight is used by more rows. Matrices
 /// need registers for their parts, and sums that wait for no other ones.
 void chooseBlock(QuantizedBlocking &blocking, const QuantizedWeight &layout,
                  int64_t rows, const native::TargetInfo &target) {
   bool hasManyRegisters = target.isa().vectorRegisters() > 16;
-  int64_t mostSums = blocking.matrices ? 16 : hasManyRegisters ? 24 : 10;
-  int64_t most = mostSums / blocking.digits.count;
+  int64_t most = sumsInRegisters(blocking, target);
   int64_t mostRows = hasManyRegisters ? 8 : 4;
   if (blocking.hasOwnDigits)
     mostRows = most / 2;

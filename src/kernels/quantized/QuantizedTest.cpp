@@ -416,6 +416,31 @@ INSTANTIATE_TEST_SUITE_P(Cases, QuantizedTest,
                                           testing::ValuesIn(cases)),
                          caseName<WeightCase>);
 
+/// Between two groups of depths the sums of a block are scaled: registers hold
+/// those of each digit and the scaled ones.
+TEST(QuantizedBlocking, SumsStayInRegisters) {
+  for (const char *name : {"portable", "avx2", "avxvnni", "avx512vnni"})
+    for (Left left : {Left::Exact, Left::Rounded})
+      for (int64_t rows : {1, 5, 16, 31, 512}) {
+        native::TargetInfo target =
+            llvm::cantFail(native::TargetInfo::get(name));
+        WeightCase c{"", rows, 576, 576, 4, 32};
+        c.left = left;
+        native::ParsedKernel parsed(textOf(c));
+        std::string why;
+        auto contraction = Contraction::find(parsed.function(), why);
+        ASSERT_TRUE(contraction) << why;
+        auto blocking = QuantizedBlocking::choose(
+            *contraction, *QuantizedOperand::find(*contraction), target,
+            QuantizedBlocking::Unit::Vectors, why);
+        ASSERT_TRUE(blocking) << why;
+        EXPECT_LE(blocking->rows * blocking->vectors *
+                      (blocking->digits.count + 1),
+                  target.isa().vectorRegisters())
+            << name << ", " << rows << " rows";
+      }
+}
+
 TEST(QuantizedPlans, SayWhyTheyRefuse) {
   auto refusal = [](const WeightCase &c, const char *target,
                     const PlanRow &row) {
