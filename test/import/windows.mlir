@@ -58,6 +58,20 @@ func.func @winograd(%x: tensor<1x64x9x8xf32>, %w: tensor<32x64x3x3xf32> {anabran
   return %r : tensor<1x32x9x8xf32>
 }
 
+// The squares of each group are multiplied by the weights of the group.
+// CHECK-LABEL: func @winograd_groups
+// CHECK-COUNT-16:   tensor.insert_slice {{.*}} into tensor<16x1x5x4x64xf32>
+//       CHECK:   tensor.expand_shape {{.*}} into tensor<16x20x2x32xf32>
+// CHECK-COUNT-16:   tensor.insert_slice {{.*}} into tensor<16x48x32xf32>
+//       CHECK:   tensor.expand_shape {{.*}} into tensor<16x2x24x32xf32>
+//       CHECK:   iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]{{.*}} ins(%{{.*}}, %{{.*}} : tensor<16x20x2x32xf32>, tensor<16x2x24x32xf32>)
+// CHECK-COUNT-4:   tensor.insert_slice {{.*}} into tensor<1x5x2x4x2x48xf32>
+//       CHECK:   linalg.generic {{.*}} attrs = {anabranch.channels = "second"}
+func.func @winograd_groups(%x: tensor<1x64x9x8xf32>, %w: tensor<48x32x3x3xf32> {anabranch.constant = "w"}, %b: tensor<48xf32>) -> tensor<1x48x9x8xf32> {
+  %r = anabranch.aten "convolution"(%x, %w, %b) {input = #anabranch.operand<0>, weight = #anabranch.operand<1>, bias = #anabranch.operand<2>, stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = false, output_padding = [0, 0], groups = 2} : (tensor<1x64x9x8xf32>, tensor<48x32x3x3xf32>, tensor<48xf32>) -> tensor<1x48x9x8xf32>
+  return %r : tensor<1x48x9x8xf32>
+}
+
 // Not in bf16, with strides, with few channels, or for images whose sums would
 // take more than 64 MiB.
 // CHECK-LABEL: func @not_winograd

@@ -4,8 +4,8 @@
 // Before: %r = anabranch.aten "convolution"(%x, %w, %b) {stride 1, 3x3}
 // After:  %t = %x with its channels last and padded
 //         %d[ij] = every second point of %t in both directions, from (i, j) on
-//         %v[ab, tile, c] = sums and differences of four %d
-//         %m[ab, tile, f] = contraction(%v, %u[ab, f, c])
+//         %v[ab, tile, (g,) c] = sums and differences of four %d
+//         %m[ab, tile, (g,) f] = contraction(%v, %u[ab, (g,) f, c])
 //         %y[pq] = sums and differences of nine %m, + %b
 //         %r = the four %y interleaved, with their channels second: a view
 //
@@ -102,12 +102,18 @@ private:
       return OpFoldResult(b.indexAttr(value));
     });
   }
+  /// [16, outer..., (G,) last...]
+  Value byGroups(Value squares, ArrayRef<int64_t> outer,
+                 ArrayRef<int64_t> last);
   int64_t images() const { return conv.input.size(0); }
+  int64_t allChannels() const { return conv.groups * conv.channels(); }
+  int64_t allFilters() const { return conv.groups * conv.filters(); }
   int64_t tiles(int64_t dim) const { return tilesOf(conv, dim); }
 
   LoweringBuilder &b;
   const Convolution &conv;
   const DType dtype = conv.input.dtype;
+  const bool isGrouped = conv.groups > 1;
 };
 
 /// The sum of the square's tensors that both lines name.
@@ -147,7 +153,17 @@ Value Winograd::allOf(ArrayRef<Sum> sums, Square square,
   return all;
 }
 
-/// [16, tiles, C]
+Value Winograd::byGroups(Value squares, ArrayRef<int64_t> outer,
+                         ArrayRef<int64_t> last) {
+  SmallVector<int64_t> sizes = {span * span};
+  llvm::append_range(sizes, outer);
+  if (isGrouped)
+    sizes.push_back(conv.groups);
+  llvm::append_range(sizes, last);
+  return reshape(b.builder, b.loc, squares, numbers(sizes));
+}
+
+/// [16, tiles, (G,) C]
 Value Winograd::input() {
   Value channelsLast = moveChannels(b, conv.input.value, ir::Channels::Last);
   SmallVector<int64_t> low = {0}, high = {0};
@@ -159,7 +175,7 @@ Value Winograd::input() {
   low.push_back(0);
   high.push_back(0);
   Value padded = padSpatial(b, b.tensor(channelsLast, dtype), low, high, 0);
-  Sizes sizes = numbers({images(), tiles(0), tiles(1), conv.channels()});
+  Sizes sizes = numbers({images(), tiles(0), tiles(1), allChannels()});
   Value slices[span][span];
   for (int64_t row = 0; row < span; ++row)
     for (int64_t column = 0; column < span; ++column)
@@ -169,13 +185,12 @@ Value Winograd::input() {
   Value all = allOf(
       inputSums,
       [&](int64_t row, int64_t column) { return slices[row][column]; }, sizes);
-  return reshape(b.builder, b.loc, all,
-                 numbers({span * span, allTilesOf(conv), conv.channels()}));
+  return byGroups(all, {allTilesOf(conv)}, {conv.channels()});
 }
 
-/// [16, F, C]
+/// [16, (G,) F, C]
 Value Winograd::weight() {
-  int64_t filters = conv.filters(), channels = conv.channels();
+  int64_t filters = allFilters(), channels = conv.channels();
   auto type =
       RankedTensorType::get({filters, channels}, b.builder.getF32Type());
   auto tap = [&](int64_t row, int64_t column) -> Value {
@@ -183,23 +198,33 @@ Value Winograd::weight() {
         type, conv.weight.value, numbers({0, 0, row, column}),
         numbers({filters, channels, 1, 1}), numbers({1, 1, 1, 1}));
   };
-  return allOf(weightSums, tap, numbers({filters, channels}));
+  Value all = allOf(weightSums, tap, numbers({filters, channels}));
+  return byGroups(all, {}, {conv.filters(), channels});
 }
 
-/// [16, tiles, F]
+/// [16, tiles, (G,) F]
 Value Winograd::products() {
-  // Loops: square, tile, f, c.
-  auto map = [&](ArrayRef<unsigned> dims) {
-    return AffineMap::getMultiDimMapWithTargets(4, dims, b.context());
+  // Loops: square, tile, (g,) f, c.
+  unsigned f = isGrouped ? 3 : 2, c = f + 1;
+  auto map = [&](bool withTiles, ArrayRef<unsigned> last) {
+    SmallVector<unsigned> dims = {0};
+    if (withTiles)
+      dims.push_back(1);
+    if (isGrouped)
+      dims.push_back(2);
+    llvm::append_range(dims, last);
+    return AffineMap::getMultiDimMapWithTargets(c + 1, dims, b.context());
   };
-  return contract(b.builder, b.loc, {input(), map({0, 1, 3})},
-                  {weight(), map({0, 2, 3})}, map({0, 1, 2}),
-                  numbers({span * span, allTilesOf(conv), conv.filters()}),
-                  dtype);
+  Sizes sizes = numbers({span * span, allTilesOf(conv)});
+  if (isGrouped)
+    sizes.push_back(b.indexAttr(conv.groups));
+  sizes.push_back(b.indexAttr(conv.filters()));
+  return contract(b.builder, b.loc, {input(), map(true, {c})},
+                  {weight(), map(false, {f, c})}, map(true, {f}), sizes, dtype);
 }
 
 Value Winograd::run() {
-  Sizes points = numbers({images(), tiles(0), tiles(1), conv.filters()});
+  Sizes points = numbers({images(), tiles(0), tiles(1), allFilters()});
   Sizes squares = {b.indexAttr(span * span)};
   llvm::append_range(squares, points);
   Value all = reshape(b.builder, b.loc, products(), squares);
@@ -212,8 +237,7 @@ Value Winograd::run() {
     return b.create<tensor::ExtractSliceOp>(type, all, offsets, sizes, strides);
   };
   Value result = b.empty(
-      numbers({images(), tiles(0), tile, tiles(1), tile, conv.filters()}),
-      dtype);
+      numbers({images(), tiles(0), tile, tiles(1), tile, allFilters()}), dtype);
   for (int64_t row = 0; row < tile; ++row)
     for (int64_t column = 0; column < tile; ++column)
       result = insertAt(b,
@@ -222,7 +246,7 @@ Value Winograd::run() {
                         result, {2, 4}, {row, column});
   result = reshape(
       b.builder, b.loc, result,
-      numbers({images(), tiles(0) * tile, tiles(1) * tile, conv.filters()}));
+      numbers({images(), tiles(0) * tile, tiles(1) * tile, allFilters()}));
   Sizes sizes = {conv.sizes[0], conv.sizes[2], conv.sizes[3], conv.sizes[1]};
   if (b.sizesOf(result) != sizes)
     result = b.create<tensor::ExtractSliceOp>(result, numbers({0, 0, 0, 0}),
@@ -233,13 +257,13 @@ Value Winograd::run() {
 } // namespace
 
 bool prefersWinograd(const Convolution &conv) {
-  // Products grow with channels times filters, transformations with their sum.
-  constexpr int64_t leastProducts = 15;
+  // The multiply-adds that take as long as one element of the transformations.
+  constexpr int64_t productsOfElement = 12;
   // With fewer tiles reading the larger weight takes longer.
   constexpr int64_t fewestTiles = 4;
   // A limit for memory that PyTorch does not need.
   constexpr int64_t mostBytes = int64_t(64) << 20;
-  if (setOf(conv.input.dtype) != F32 || conv.spatial != 2 || conv.groups != 1 ||
+  if (setOf(conv.input.dtype) != F32 || conv.spatial != 2 ||
       conv.input.type().isDynamicDim(0))
     return false;
   for (int64_t dim = 0; dim < conv.spatial; ++dim)
@@ -250,9 +274,10 @@ bool prefersWinograd(const Convolution &conv) {
   int64_t tiles = allTilesOf(conv), products = tiles * span * span;
   int64_t direct =
       conv.input.size(0) * pointsOf(conv, 0) * pointsOf(conv, 1) * conv.taps();
-  int64_t bytes =
-      products * (channels + filters) * static_cast<int64_t>(sizeof(float));
-  return channels * filters >= leastProducts * (channels + filters) &&
+  int64_t bytes = products * conv.groups * (channels + filters) *
+                  static_cast<int64_t>(sizeof(float));
+  return (direct - products) * channels * filters >=
+             productsOfElement * products * (channels + filters) &&
          tiles >= fewestTiles && bytes <= mostBytes &&
          2 * direct >= 3 * products;
 }

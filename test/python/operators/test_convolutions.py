@@ -187,8 +187,11 @@ def test_windows_of_nine_are_as_accurate_as_eager(seed: int, kind: str) -> None:
     choose = random.Random(seed)
     torch.manual_seed(seed)
     channels, filters = choose.choice((32, 64, 128, 256)), choose.choice((32, 40, 96))
+    groups = choose.choice((1, 1, 2, 3))
+    channels, filters = channels * groups, filters * groups
     sizes = [choose.randint(4, 21) for _ in range(2)]
-    layer = nn.Conv2d(channels, filters, 3, padding=choose.randint(0, 2))
+    padding = choose.randint(0, 2)
+    layer = nn.Conv2d(channels, filters, 3, padding=padding, groups=groups)
     x = IMAGES[kind](torch.randn(choose.choice((1, 2)), channels, *sizes))
     assert_accurate(layer, x, torch.float32, frozen)
 
@@ -196,13 +199,18 @@ def test_windows_of_nine_are_as_accurate_as_eager(seed: int, kind: str) -> None:
 LAYERS = {
     "3x3": (nn.Conv2d(64, 48, 3, padding=1), (2, 64, 9, 7)),
     "3x3 odd": (nn.Conv2d(33, 40, 3, padding=(0, 2), bias=False), (1, 33, 9, 12)),
+    "3x3 grouped": (nn.Conv2d(96, 144, 3, padding=1, groups=3), (2, 96, 8, 9)),
     "3x3 deep": (nn.Conv2d(256, 32, 3), (1, 256, 6, 6)),
     "strided": (nn.Conv2d(32, 40, 3, stride=2, padding=1), (1, 32, 14, 15)),
     "dilated": (nn.Conv2d(32, 32, 3, stride=2, dilation=3, padding=3), (1, 32, 13, 9)),
     "thin": (nn.Conv2d(3, 64, 7, stride=2, padding=3), (1, 3, 20, 22)),
     "odd": (nn.Conv2d(33, 17, (3, 2), padding=(2, 1)), (1, 33, 8, 8)),
     "pointwise": (nn.Conv2d(64, 32, 1, stride=2), (2, 64, 7, 7)),
-    "grouped": (nn.Conv2d(64, 64, 3, padding=1, groups=2), (1, 64, 6, 6)),
+    "grouped": (nn.Conv2d(64, 40, 3, padding=(1, 0), groups=4), (2, 64, 6, 8)),
+    "grouped strided": (nn.Conv2d(48, 96, 3, 2, 1, groups=3), (2, 48, 13, 12)),
+    "grouped few": (nn.Conv2d(12, 32, 5, 2, 2, groups=4, bias=False), (1, 12, 11, 16)),
+    "grouped points": (nn.Conv2d(48, 64, 1, 2, groups=2), (1, 48, 9, 7)),
+    "grouped volume": (nn.Conv3d(16, 32, 3, padding=1, groups=2), (1, 16, 3, 5, 6)),
     "depthwise": (nn.Conv2d(40, 40, 3, padding=1, groups=40), (1, 40, 6, 6)),
     "depthwise wide": (nn.Conv2d(24, 24, 7, padding=3, groups=24), (2, 24, 5, 11)),
     "depthwise strided": (
