@@ -36,13 +36,16 @@ struct ImageWindows {
     /// The number of remainders of the taps' positions by the stride.
     int64_t phases() const { return taps > 1 ? stride : 1; }
   };
-  /// The dimensions of an image of which a window reads all channels. A
-  /// two-dimensional image counts as a single slice, a one-dimensional one as a
-  /// single column. None for other images.
+  /// The dimensions of an image of which a window reads all channels, or those
+  /// of a group. A two-dimensional image counts as a single slice, a
+  /// one-dimensional one as a single column. None for other images.
   struct Axes {
     Axis slices, rows, columns;
   };
   std::optional<Axes> axes;
+  /// Of an image with axes: the product's loop of groups, each of `run`
+  /// channels. None: a window reads all channels.
+  std::optional<unsigned> group;
 
   /// None unless the left operand is a view of windows of an argument whose
   /// last dimension is contiguous.

@@ -115,21 +115,28 @@ bool Matcher::matchImage(Value value) {
 }
 
 /// Describes the dimensions of the image. The view's loops are n, the points,
-/// the taps, c.
+/// the group if there are several, the taps, c.
 void Matcher::describeAxes() {
   unsigned rank = found.map.getNumResults(), dims = rank - 2;
+  unsigned groups = contraction.batch.size();
   bool hasTaps = !found.taps.empty();
   AffineMap read = op.getIndexingMapsArray()[number];
   SmallVector<unsigned> order(contraction.rows);
+  llvm::append_range(order, contraction.batch);
   order.push_back(contraction.depth);
   auto rowsAndDepth = AffineMap::getMultiDimMapWithTargets(
       op.getNumLoops(), order, op.getContext());
-  if (rank < 3 || dims > 3 || read != rowsAndDepth ||
-      found.map.getNumDims() != 2 + dims * (hasTaps ? 2 : 1) ||
+  auto loop = [&](unsigned number) {
+    return getAffineDimExpr(number, op.getContext());
+  };
+  AffineExpr channel = loop(found.map.getNumDims() - 1);
+  if (groups)
+    channel = loop(1 + dims) * found.run + channel;
+  if (rank < 3 || dims > 3 || groups > 1 || read != rowsAndDepth ||
+      found.map.getNumDims() != 2 + groups + dims * (hasTaps ? 2 : 1) ||
       (hasTaps && found.taps.size() != dims) ||
-      found.map.getResult(0) != getAffineDimExpr(0, op.getContext()) ||
-      found.map.getResult(rank - 1) !=
-          getAffineDimExpr(found.map.getNumDims() - 1, op.getContext()))
+      found.map.getResult(0) != loop(0) ||
+      found.map.getResult(rank - 1) != channel)
     return;
   ImageWindows::Axes axes;
   ImageWindows::Axis *all[] = {&axes.slices, &axes.rows, &axes.columns};
@@ -140,11 +147,14 @@ void Matcher::describeAxes() {
     *all[dims < 3 ? dim + 1 : dim] = *axis;
   }
   found.axes = axes;
+  if (groups)
+    found.group = contraction.batch.front();
 }
 
 std::optional<ImageWindows::Axis> Matcher::axisOf(unsigned dim, unsigned dims) {
   ImageWindows::Axis axis;
-  unsigned result = 1 + dim, point = 1 + dim, tap = 1 + dims + dim;
+  unsigned result = 1 + dim, point = 1 + dim;
+  unsigned tap = 1 + dims + contraction.batch.size() + dim;
   axis.points =
       cast<RankedTensorType>(view.getResult(0).getType()).getDimSize(point);
   axis.size = cast<RankedTensorType>(found.image.getType()).getDimSize(result);

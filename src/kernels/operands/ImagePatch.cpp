@@ -139,6 +139,9 @@ void ImagePatch::pack(Value patch) {
   const Buffer &buffer = gemm.function.argument(windows.image.getArgNumber());
   Value image =
       moved(buffer.pointer, lanes.mulIndex(positionOf(0), buffer.strides[0]));
+  if (windows.group)
+    image = moved(image, lanes.mulIndex(first[*windows.group].value,
+                                        lanes.index(windows.run)));
   bool isVolume = gemm.contraction.rows.size() > 3;
   Value firstRow = positionOf(isVolume ? 2 : 1);
   if (!isVolume)
@@ -178,14 +181,13 @@ void ImagePatch::packSlice(Value image, Value patch, Value firstRow) {
 }
 
 void ImagePatch::packRow(Value from, Value to, int64_t phase) {
-  bool areNeighbours = shape.joinsTaps || axes.columns.stride == 1;
-  if (areNeighbours && windows.isContiguous)
+  if (shape.joinsTaps || axes.columns.stride == 1)
     packNeighbours(from, to);
   else
     packPoints(from, to, phase);
 }
 
-/// Copies a row whose points are consecutive, with padding before and after.
+/// Copies a row of consecutive points, with padding before and after.
 void ImagePatch::packNeighbours(Value from, Value to) {
   int64_t points = shape.columns * shape.pointsOfColumn;
   int64_t low = std::min(axes.columns.padding, points);
@@ -194,23 +196,32 @@ void ImagePatch::packNeighbours(Value from, Value to) {
     return movedInCopy(to, lanes.index(point * shape.channels));
   };
   fillPadding(to, low * shape.channels);
-  copyPoints(from, at(low), inner);
+  if (windows.isContiguous && !windows.group)
+    copyPoints(from, at(low), inner);
+  else
+    lanes.loop(lanes.index(0), lanes.index(inner), 1, [&](Value point) {
+      Value here = lanes.mulIndex(point, lanes.index(shape.channels));
+      copyPoints(moved(from, lanes.mulIndex(point, pointStride())),
+                 movedInCopy(at(low), here), 1);
+    });
   fillPadding(at(low + inner), (points - low - inner) * shape.channels);
 }
 
-void ImagePatch::packPoints(Value from, Value to, int64_t phase) {
+/// Elements from one point of a row of the image to the next.
+Value ImagePatch::pointStride() {
   const Buffer &buffer = gemm.function.argument(windows.image.getArgNumber());
-  Value stride = buffer.strides[buffer.strides.size() - 2];
-  ImageWindows::Axis axis = axes.columns;
-  if (shape.joinsTaps)
-    axis.stride = 1;
-  Value points = lanes.index(shape.columns * shape.pointsOfColumn);
+  return buffer.strides[buffer.strides.size() - 2];
+}
+
+/// Copies the points of a phase of a row.
+void ImagePatch::packPoints(Value from, Value to, int64_t phase) {
+  Value points = lanes.index(shape.columns);
   lanes.loop(lanes.index(0), points, 1, [&](Value point) {
-    Value place = placeOf(axis, point, phase);
+    Value place = placeOf(axes.columns, point, phase);
     Value here =
         movedInCopy(to, lanes.mulIndex(point, lanes.index(shape.channels)));
-    packOrFill(axis, place, here, shape.channels, [&] {
-      copyPoints(moved(from, lanes.mulIndex(place, stride)), here, 1);
+    packOrFill(axes.columns, place, here, shape.channels, [&] {
+      copyPoints(moved(from, lanes.mulIndex(place, pointStride())), here, 1);
     });
   });
 }

@@ -41,6 +41,7 @@ private:
   mlir::Type copyElement() const;
   mlir::Value moved(mlir::Value pointer, mlir::Value elements) const;
   mlir::Value movedInCopy(mlir::Value pointer, mlir::Value elements) const;
+  mlir::Value pointStride();
   mlir::Value placeOf(const ImageWindows::Axis &axis, mlir::Value first,
                       int64_t phase);
   void packOrFill(const ImageWindows::Axis &axis, mlir::Value place,

@@ -29,7 +29,10 @@ struct Convolution {
   bool isSpecial = false;
   /// Of a volume, and their taps; 0: the images have two dimensions.
   int64_t slices = 0, tapsOfSlices = 1;
+  /// `channels` and `filters` are those of each group.
+  int64_t groups = 1;
 
+  bool isGrouped() const { return groups > 1; }
   bool isVolume() const { return slices > 0; }
   int64_t pointsOf(int64_t size, int64_t tapCount) const {
     int64_t window = (tapCount - 1) * dilation + 1;
@@ -52,7 +55,8 @@ struct Convolution {
   /// Whether steps of AMX registers are whole along the channels.
   bool fillsRegisters() const { return channels % 32 == 0; }
   int64_t elements() const {
-    return images * std::max<int64_t>(slices, 1) * height * columns * channels;
+    return images * std::max<int64_t>(slices, 1) * height * columns * groups *
+           channels;
   }
   /// The sizes of all dimensions between images and channels.
   std::string sizes(int64_t ofSlices, int64_t ofRows, int64_t ofColumns,
@@ -74,8 +78,17 @@ struct Convolution {
       type = "i8";
       kPack = 4;
     }
-    return {name, 1,    rows(), filters, depth(), "mk",
-            "nk", type, false,  width,   kPack};
+    return {name,
+            groups,
+            rows(),
+            filters,
+            depth(),
+            isGrouped() ? "bmk" : "mk",
+            isGrouped() ? "bnk" : "nk",
+            type,
+            false,
+            width,
+            kPack};
   }
 };
 
@@ -85,8 +98,8 @@ constexpr int outsideOfBytes = -93;
 /// Windows of several taps, and of one.
 constexpr const char *severalTaps = R"mlir(
   %windows = linalg.generic {
-      indexing_maps = [affine_map<(b, POINTS, TAPS, c) -> (b, PLACES, c)>,
-                       affine_map<(b, POINTS, TAPS, c) -> (b, POINTS, TAPS, c)>],
+      indexing_maps = [affine_map<(b, ROWS, TAPS, c) -> (b, PLACES, CHANNEL)>,
+                       affine_map<(b, ROWS, TAPS, c) -> (b, ROWS, TAPS, c)>],
       iterator_types = [PARALLEL_WINDOWS]}
       ins(SOURCE) outs(%view : WINDOWS)
       attrs = {anabranch.windows} {
@@ -125,9 +138,9 @@ func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
   %empty = tensor.empty() : SUMS
   %init = linalg.fill ins(%start : SUM) outs(%empty : SUMS) -> SUMS
   %product = linalg.generic {
-      indexing_maps = [affine_map<(b, POINTS, n, k) -> (b, POINTS, k)>,
-                       affine_map<(b, POINTS, n, k) -> (n, k)>,
-                       affine_map<(b, POINTS, n, k) -> (b, POINTS, n)>],
+      indexing_maps = [affine_map<(b, ROWS, n, k) -> (b, ROWS, k)>,
+                       affine_map<(b, ROWS, n, k) -> (GROUP n, k)>,
+                       affine_map<(b, ROWS, n, k) -> (b, ROWS, n)>],
       iterator_types = [PARALLEL_PRODUCT, "reduction"]}
       ins(%left, %right : LEFT, RIGHT) outs(%init : SUMS) {
   ^bb0(%x: TYPE, %y: TYPE, %s: SUM):
@@ -172,11 +185,23 @@ func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
   replaceAll(text, "= tensor.empty() : VIEW",
              hasTaps ? "= tensor.empty() : WINDOWS"
                      : "= tensor.empty() : LEFT");
-  replaceAll(text, "PARALLEL_WINDOWS", parallel(isVolume ? 8 : 6));
-  replaceAll(text, "PARALLEL_PRODUCT", parallel(isVolume ? 5 : 4));
-  replaceAll(text, "GROUPS",
-             isVolume ? "[0], [1], [2], [3], [4, 5, 6, 7]"
-                      : "[0], [1], [2], [3, 4, 5]");
+  bool isGrouped = c.isGrouped();
+  replaceAll(text, "PARALLEL_WINDOWS",
+             parallel((isVolume ? 8 : 6) + isGrouped));
+  replaceAll(text, "PARALLEL_PRODUCT",
+             parallel((isVolume ? 5 : 4) + isGrouped));
+  std::string kept = isVolume ? "[0], [1], [2], [3]" : "[0], [1], [2]";
+  int first = isVolume ? 4 : 3, last = isVolume ? 7 : 5;
+  if (isGrouped)
+    kept += ", [" + std::to_string(first) + "]";
+  std::string joined;
+  for (int dim = first + isGrouped; dim <= last + isGrouped; ++dim)
+    joined += (joined.empty() ? "" : ", ") + std::to_string(dim);
+  replaceAll(text, "GROUPS", kept + ", [" + joined + "]");
+  replaceAll(text, "ROWS", isGrouped ? "POINTS, g" : "POINTS");
+  replaceAll(text, "GROUP ", isGrouped ? "g, " : "");
+  replaceAll(text, "CHANNEL",
+             isGrouped ? "g * " + std::to_string(c.channels) + " + c" : "c");
   replaceAll(text, "POINTS", isVolume ? "z, y, x" : "y, x");
   replaceAll(text, "TAPS", isVolume ? "h, i, j" : "i, j");
   replaceAll(text, "PLACES", isVolume ? "SLICE, ROW, COLUMN" : "ROW, COLUMN");
@@ -187,9 +212,11 @@ func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
              hasBytes ? std::to_string(outsideOfBytes) : "0.0");
   replaceAll(text, "VIEWS", viewText(product));
   replaceAll(text, "PANELS", panelsType(product));
-  replaceAll(text, "RIGHT", tensorType(product, "nk", type));
+  replaceAll(text, "RIGHT", tensorType(product, product.right, type));
   std::string points = c.sizes(c.pointsOfSlices(), high, wide, "x");
-  std::string channels = std::to_string(c.channels);
+  if (isGrouped)
+    points += "x" + std::to_string(c.groups);
+  std::string channels = std::to_string(c.groups * c.channels);
   int64_t border = 2 * c.padding;
   replaceAll(text, "LEFT", c.tensor(points, std::to_string(c.depth()), type));
   replaceAll(text, "SUMS",
@@ -203,7 +230,8 @@ func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
                               c.columns + border, "x"),
                       channels, type));
   std::string taps = c.sizes(c.tapsOfSlices, c.taps[0], c.taps[1], "x");
-  replaceAll(text, "WINDOWS", c.tensor(points, taps + "x" + channels, type));
+  replaceAll(text, "WINDOWS",
+             c.tensor(points, taps + "x" + std::to_string(c.channels), type));
   replaceAll(text, "SIZES",
              std::to_string(c.images) + ", " +
                  c.sizes(c.slices, c.height, c.columns, ", ") + ", " +
@@ -218,10 +246,10 @@ func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
   return text;
 }
 
-/// The windows of an image, with a number around it, as a matrix.
+/// The windows of a group of an image, with a number around it, as a matrix.
 std::vector<double> windowsOf(const Convolution &c,
                               const std::vector<double> &image,
-                              double outside = 0) {
+                              double outside = 0, int64_t group = 0) {
   std::vector<double> windows;
   int64_t slices = std::max<int64_t>(c.slices, 1);
   int64_t slicePadding = c.isVolume() ? c.padding : 0;
@@ -229,7 +257,8 @@ std::vector<double> windowsOf(const Convolution &c,
     bool isInside = z >= 0 && z < slices && y >= 0 && y < c.height && x >= 0 &&
                     x < c.columns;
     int64_t point = ((b * slices + z) * c.height + y) * c.columns + x;
-    return isInside ? image[point * c.channels + channel] : outside;
+    int64_t place = point * c.groups + group;
+    return isInside ? image[place * c.channels + channel] : outside;
   };
   auto place = [&](int64_t point, int64_t tap, int64_t padding) {
     return point * c.stride + tap * c.dilation - padding;
@@ -248,18 +277,19 @@ std::vector<double> windowsOf(const Convolution &c,
   return windows;
 }
 
-/// Compares sums with f64, or with f32 where that is not finite.
+/// Compares sums of a group with f64, or with f32 where that is not finite.
 void expectSums(const float *sums, const std::vector<double> &left,
-                const std::vector<double> &right, const GemmCase &c) {
+                const std::vector<double> &right, const GemmCase &c,
+                int64_t group) {
   for (int64_t m = 0; m < c.m; ++m)
     for (int64_t n = 0; n < c.n; ++n) {
       double exact = 0, size = 0;
       for (int64_t k = 0; k < c.k; ++k) {
-        double product = left[m * c.k + k] * right[n * c.k + k];
+        double product = left[m * c.k + k] * right[(group * c.n + n) * c.k + k];
         exact += product;
         size += std::fabs(product);
       }
-      float sum = sums[m * c.n + n];
+      float sum = sums[(m * c.batch + group) * c.n + n];
       if (std::isnan(exact))
         ASSERT_TRUE(std::isnan(sum)) << m << ", " << n;
       else if (std::isinf(exact))
@@ -313,26 +343,28 @@ TEST_P(ImagePatchTest, SumsAreAsExactAsOfF32) {
     GTEST_SKIP() << "this processor lacks what the target needs";
   GemmCase product = c.product(typeName);
   Numbers image = Numbers::reals(c.elements(), type, 1);
-  Numbers weight = Numbers::reals(c.filters * c.depth(), type, 2);
+  Numbers weight = Numbers::reals(c.groups * c.filters * c.depth(), type, 2);
   if (c.isSpecial) {
     image.set(image.values.size() / 2, type, INFINITY);
     image.set(image.values.size() - 1, type, -INFINITY);
     weight.set(c.depth() + 1, type, NAN);
     weight.set(7 * c.depth(), type, INFINITY);
   }
-  std::vector<double> windows = windowsOf(c, image.values);
   for (auto side :
        {native::GuardedMemory::Side::End, native::GuardedMemory::Side::Begin}) {
     Guarded imageMemory(image.bytes, side);
     Guarded weightMemory(rightBytes(product, weight), side);
-    native::GuardedMemory sums(product.m * product.n * sizeof(float), side);
+    native::GuardedMemory sums(
+        product.batch * product.m * product.n * sizeof(float), side);
     ASSERT_EQ(library->run(
                   "convolution",
                   {imageMemory.data(), weightMemory.data(), sums.data()}, {}),
               0);
     EXPECT_TRUE(sums.surroundingsAreIntact());
-    expectSums(reinterpret_cast<const float *>(sums.data()), windows,
-               weight.values, product);
+    for (int64_t group = 0; group < c.groups; ++group)
+      expectSums(reinterpret_cast<const float *>(sums.data()),
+                 windowsOf(c, image.values, 0, group), weight.values, product,
+                 group);
   }
 }
 
@@ -373,6 +405,18 @@ TEST_P(BytesOfImagesTest, SumsAreExact) {
         exact += windows[m * product.k + k] * weight.values[n * product.k + k];
       ASSERT_EQ(found[m * product.n + n], exact) << m << ", " << n;
     }
+}
+
+/// AMX copies whole windows of a group.
+TEST(ImagePatch, TileRegistersReadNoneOfAGroup) {
+  const Convolution c{"c", 1, 28, 28,    64, 64, {3, 3}, 1,
+                      1,   1, 32, false, 0,  1,  2};
+  native::ParsedKernel parsed(textOf(c, "bf16"));
+  ASSERT_TRUE(parsed);
+  native::TargetInfo target = llvm::cantFail(native::TargetInfo::get("amx"));
+  ProductLayout layout = ChosenProduct(parsed.function(), target).layout;
+  EXPECT_TRUE(layout.usesTileRegisters());
+  EXPECT_FALSE(layout.left.patch);
 }
 
 /// Copies of whole windows cost the less the more results share them, and the
@@ -427,6 +471,16 @@ nameOf(const testing::TestParamInfo<ImagePatchTest::ParamType> &info) {
          std::get<1>(info.param) + "_" + std::get<2>(info.param).name;
 }
 
+/// A patch has the channels of one group.
+const Convolution grouped[] = {
+    {"groups", 1, 9, 14, 16, 24, {3, 3}, 1, 1, 1, 32, false, 0, 1, 3},
+    {"groups_strided", 2, 13, 15, 24, 32, {3, 3}, 2, 1, 1, 32, false, 0, 1, 2},
+    {"few", 1, 12, 17, 3, 16, {5, 3}, 2, 2, 1, 16, false, 0, 1, 4},
+    {"dilated", 1, 12, 14, 8, 40, {3, 3}, 1, 2, 2, 32, false, 0, 1, 2},
+    {"dilated_strided", 1, 15, 16, 8, 8, {3, 3}, 2, 2, 2, 16, false, 0, 1, 5},
+    {"volume", 1, 7, 12, 8, 16, {3, 3}, 1, 1, 1, 16, false, 5, 3, 2},
+};
+
 INSTANTIATE_TEST_SUITE_P(Cases, ImagePatchTest,
                          testing::Combine(testing::Values("amx"),
                                           testing::Values("f32", "f16", "bf16"),
@@ -438,6 +492,14 @@ INSTANTIATE_TEST_SUITE_P(FewChannels, ImagePatchTest,
                                                           "neoverse-v1"),
                                           testing::Values("f32", "bf16"),
                                           testing::ValuesIn(others)),
+                         nameOf);
+
+INSTANTIATE_TEST_SUITE_P(Grouped, ImagePatchTest,
+                         testing::Combine(testing::Values("avx512", "avx2",
+                                                          "portable",
+                                                          "neoverse-v1"),
+                                          testing::Values("f32", "bf16"),
+                                          testing::ValuesIn(grouped)),
                          nameOf);
 
 /// Those whose numbers are finite.

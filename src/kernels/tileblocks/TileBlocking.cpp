@@ -300,7 +300,7 @@ bool Chooser::paysForPatch(const Steps &steps) const {
 /// patch. Windows of single points that follow each other are read in place.
 std::optional<Chooser::Steps> Chooser::stepsOfPatch() const {
   const auto &windows = contraction.windows;
-  if (!windows || !windows->axes || readsLeft())
+  if (!windows || !windows->axes || windows->group || readsLeft())
     return std::nullopt;
   std::optional<Steps> steps = stepsAlong({false, windows->run});
   if (hasParts()) {
