@@ -60,6 +60,9 @@ struct LeftAccess {
     Patch        ///< windows in a copy of a part of the image
   };
   Form form = Form::InPlace;
+  /// Of the form Rows: the elements from one row to the next, if blocks read
+  /// all rows from one address. Else zero: a row has whole vectors of words.
+  int64_t rowElements = 0;
   /// Of the form Patch: the copy. A tile is then rows of windows of one image.
   std::optional<PatchShape> patch = std::nullopt;
   /// Of the form InPlace: so many words of a row are neighbours, and its runs

@@ -7,6 +7,8 @@
 #include "kernels/contraction/QuantizedOperand.h"
 #include "kernels/contraction/TileSizes.h"
 #include "kernels/contraction/VectorPatch.h"
+#include "kernels/emit/Memory.h"
+#include "machine/processor/MemoryUnits.h"
 #include "mlir/IR/BuiltinTypes.h"
 
 using namespace mlir;
@@ -59,6 +61,7 @@ private:
   RightAccess::Form chooseRight() const;
   void setRight();
   bool canInterleave() const;
+  std::optional<int64_t> rowElements() const;
   LeftAccess chooseLeft() const;
   void choosePatch();
   int64_t choosePanelsPerTile() const;
@@ -150,17 +153,34 @@ bool BlockChooser::canInterleave() const {
          tiling.rows >= rowsToInterleave && tiling.rows <= tiling.lanes;
 }
 
+/// The distance of rows that blocks can read from one address. Rows lie an odd
+/// number of cache lines apart, so that they do not share sets of a cache.
+std::optional<int64_t> BlockChooser::rowElements() const {
+  auto depth = contraction.knownSize(contraction.depth);
+  if (!depth || contraction.isGrouped || words.word.product.parts() > 1 ||
+      !target.isa().loadsAtDistance())
+    return std::nullopt;
+  int64_t lanes = std::max(tiling.lanes, machine::lineBytes /
+                                             elementBytes(contraction.element));
+  int64_t lines = divideCeilSigned(*depth, lanes);
+  return (lines + (lines + 1) % 2) * lanes;
+}
+
 LeftAccess BlockChooser::chooseLeft() const {
   // Each block of columns would split the pairs of each row again.
   bool splitsPairs =
       words.word.product.pairs == WordProduct::Pairs::Split && canInterleave();
   if (!splitsPairs && readsLeftInPlace(contraction, words.word))
-    return {LeftAccess::Form::InPlace};
+    return {};
   if (int64_t run = runReadInPlace(contraction, words.word);
       run && !splitsPairs && !words.codes)
-    return {LeftAccess::Form::InPlace, std::nullopt, run};
-  return {canInterleave() ? LeftAccess::Form::Interleaved
-                          : LeftAccess::Form::Rows};
+    return {LeftAccess::Form::InPlace, 0, std::nullopt, run};
+  if (!canInterleave())
+    return {LeftAccess::Form::Rows};
+  // Nothing is transposed for rows that are copied as they are.
+  if (auto elements = rowElements())
+    return {LeftAccess::Form::Rows, *elements};
+  return {LeftAccess::Form::Interleaved};
 }
 
 /// Reads windows in a copy of a part of the image, if that pays.
@@ -172,7 +192,7 @@ void BlockChooser::choosePatch() {
       VectorPatch::choose(contraction, target, tiling.rows, tiling.rowsPerTile);
   if (!found)
     return;
-  left = {LeftAccess::Form::Patch, found->shape};
+  left = {LeftAccess::Form::Patch, 0, found->shape};
   tiling.rowsPerTile = left.patch->windowRows * left.patch->windowColumns;
   tiling.depth = found->depthOfBlock(*contraction.knownSize(contraction.depth),
                                      largestDepth);

@@ -90,14 +90,16 @@ MicroKernel BlockMultiplier::microKernel(int64_t rows, int64_t vectors,
     kernel.runs = {layout.left.run};
   } else if (LeftOperand::stepIsUnit(gemm)) {
     kernel.leftStep = 1;
+    kernel.rowElements = layout.left.rowElements;
   }
-  if (layout.left.patch)
-    kernel.runs = {layout.left.patch->run, layout.left.patch->numberElements(),
-                   [this](LaneBuilder &inner, Value run) {
-                     return ImagePatch::offsetOfRun(
-                         inner, *gemm.contraction.windows->axes,
-                         *gemm.layout.left.patch, run);
-                   }};
+  if (layout.left.patch) {
+    kernel.rowElements = layout.left.patch->numberElements();
+    kernel.runs = {
+        layout.left.patch->run, [this](LaneBuilder &inner, Value run) {
+          return ImagePatch::offsetOfRun(inner, *gemm.contraction.windows->axes,
+                                         *gemm.layout.left.patch, run);
+        }};
+  }
   if (layout.right.form != RightAccess::Form::InPlace)
     kernel.rightStep = layout.right.panelWidth;
   if (layout.right.isInPanels())
@@ -147,8 +149,9 @@ MicroKernel::Arguments BlockMultiplier::argumentsOf(const Block &block) {
   Value lastRow = lanes.subIndex(gemm.tile.endRow, lanes.index(1));
   MicroKernel::Arguments arguments;
   const auto &patch = gemm.layout.left.patch;
-  int64_t pointers =
-      gemm.layout.left.isInterleaved() ? 1 : gemm.layout.tiling.rows;
+  const LeftAccess &access = gemm.layout.left;
+  bool isOne = access.isInterleaved() || access.rowElements;
+  int64_t pointers = isOne ? 1 : gemm.layout.tiling.rows;
   if (patch) {
     pointers = 0;
     arguments.left.push_back(left.at(block.row, lanes.index(0)).pointer);

@@ -99,9 +99,9 @@ WordProduct::Factor MicroKernel::loadLeft(LaneBuilder &inner,
     return inner.builder.create<vector::BroadcastOp>(
         inner.loc, VectorType::get({lanes}, element), scalar);
   };
-  if (runs && runs->haveOnePointer()) {
+  if (rowElements) {
     Value here = move(inner, function.getArgument(0), offset);
-    int64_t distance = row * runs->rowElements * bytes;
+    int64_t distance = row * rowElements * bytes;
     return product.left(inner, loadAt(move(inner, here, inner.i64(distance))));
   }
   if (!interleavedRows)
@@ -257,7 +257,7 @@ Value MicroKernel::panelRow(LaneBuilder &inner, func::FuncOp function,
 Value MicroKernel::runOffset(LaneBuilder &inner, func::FuncOp function,
                              Value run) const {
   Value step = function.getArgument(leftPointers() + LeftStep);
-  if (!runs->haveOnePointer())
+  if (!runs->offsetOf)
     return inner.make<arith::MulIOp>(inner.toI64(run), step);
   Value first =
       inner.make<arith::IndexCastOp>(inner.builder.getIndexType(), step);
@@ -272,11 +272,9 @@ Value MicroKernel::runOffset(LaneBuilder &inner, func::FuncOp function,
 /// keeps a unit of vectors from the products, which could take the element from
 /// a lane. Windows so close that a turn reads what another row reads in the
 /// next one have turns of a word: LLVM would keep these elements in registers.
-static int64_t wordsOfTurn(const MicroKernel::Runs &runs) {
-  if (!runs.haveOnePointer())
-    return 1;
+static int64_t wordsOfTurn(int64_t wordsOfRun, int64_t rowElements) {
   for (int64_t count : {2, 3})
-    if (runs.words % count == 0 && runs.rowElements >= 2 * count)
+    if (wordsOfRun % count == 0 && rowElements >= 2 * count)
       return count;
   return 1;
 }
@@ -286,7 +284,7 @@ SmallVector<Value> MicroKernel::addRuns(LaneBuilder &inner,
                                         func::FuncOp function, Value first,
                                         Value end, ValueRange sums) const {
   Value length = inner.index(runs->words);
-  int64_t step = wordsOfTurn(*runs);
+  int64_t step = wordsOfTurn(runs->words, rowElements);
   return inner.loop(
       inner.divIndex(first, length), inner.divIndex(end, length), 1, sums,
       [&](Value run, ValueRange carried) {

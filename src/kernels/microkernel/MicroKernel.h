@@ -10,9 +10,10 @@
 // It adds, for each row and column, left[row][k] * right[k][column] over the
 // words of the depth (WordProduct.h) to the sums. An interleaved left operand,
 // whose rows are neighbours at each depth, has one pointer, and its words are
-// already split. One in runs of words has the bytes from run to run as its
-// step. If its rows are at equal distances besides, and runs are not, it has
-// one pointer too; the left step is then the number of its first run. If
+// already split. One whose rows are at equal distances has one pointer too. If
+// rows are runs of words, the left step is the bytes from run to run; of rows
+// with one pointer, whose runs may be anywhere, it is the number of the first
+// run. If
 // `continues` is not set, the sums of a row start at compensation[row], or at
 // zero if products need none. Steps are bytes from one word to the next. A
 // right operand with one element in a word may be narrower than the sums, and
@@ -50,14 +51,14 @@ struct MicroKernel {
   /// If the left elements of a depth are neighbours, [depth][row]: how many
   /// rows there are, of which the block has the first ones. Else zero.
   int64_t interleavedRows = 0;
-  /// A left operand in runs of words: how long they are. If all rows have one
-  /// pointer: how many elements a row is after the one before, and a run after
-  /// the first of its row.
+  /// How many elements a row is after the one before, if that is the same for
+  /// all rows. Else zero.
+  int64_t rowElements = 0;
+  /// A left operand in runs of words: how long they are, and, of rows at equal
+  /// distances, how many elements a run is after the first of its row.
   struct Runs {
-    int64_t words, rowElements = 0;
+    int64_t words;
     std::function<mlir::Value(LaneBuilder &, mlir::Value run)> offsetOf = {};
-
-    bool haveOnePointer() const { return rowElements > 0; }
   };
   std::optional<Runs> runs = {};
   /// So many words of floats are summed from zero, and then added to the sums
@@ -97,7 +98,7 @@ private:
   }
   MatrixBlock matrixBlock(LaneBuilder &inner) const;
   int64_t leftPointers() const {
-    return interleavedRows || (runs && runs->haveOnePointer()) ? 1 : rows;
+    return interleavedRows || rowElements ? 1 : rows;
   }
   void fill(LaneBuilder &lanes, mlir::func::FuncOp function) const;
   /// The start values of the accumulators, one vector each.

@@ -4,6 +4,7 @@
 #include "kernels/operands/WindowRows.h"
 
 #include "kernels/emit/Transpose.h"
+#include "kernels/operands/LeftOperand.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -183,9 +184,9 @@ void WindowRows::pack(Value packed, Value stride, Value outside) {
   fillPadding(outside);
   const GemmContext::Tile &tile = gemm.tile;
   if (!gemm.layout.left.isInterleaved())
-    return lanes.loop(tile.firstRow, tile.endRow, 1, [&](Value row) {
+    return LeftOperand::forRowsOfBlocks(gemm, [&](Value row, Value from) {
       Value start = lanes.mulIndex(lanes.subIndex(row, tile.firstRow), stride);
-      packRow(pointOf(row), gemm.memory.pointerTo(packed, start), stride,
+      packRow(pointOf(from), gemm.memory.pointerTo(packed, start), stride,
               outside);
     });
   Value lastRow = lanes.subIndex(tile.endRow, lanes.index(1));

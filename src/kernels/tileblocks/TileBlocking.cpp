@@ -365,7 +365,7 @@ void Chooser::choosePatch(const PatchShape::Layout &layout) {
   for (int64_t part = points; part > 0; --part) {
     if (!PatchShape::cutsWell(points, part, isSingle))
       continue;
-    left = {LeftAccess::Form::Patch,
+    left = {LeftAccess::Form::Patch, 0,
             PatchShape::of(*contraction.windows, part, layout)};
     tiling.rowsPerTile = part * perRow;
     if (part > 1 && left.patch->elements() * elementBytes() >

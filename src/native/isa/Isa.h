@@ -40,6 +40,10 @@ public:
   /// its own.
   virtual bool hasGather(int64_t bits) const = 0;
 
+  /// Whether an instruction loads an element into all lanes from an address
+  /// plus any constant.
+  virtual bool loadsAtDistance() const = 0;
+
   //===-- Products -------------------------------------------------------===//
 
   /// Whether an instruction multiplies so. Products of f32 exist everywhere.

@@ -18,6 +18,7 @@ public:
   int64_t vectorRegisters() const override { return 16; }
   const Tiles *tiles() const override { return nullptr; }
   bool hasGather(int64_t) const override { return false; }
+  bool loadsAtDistance() const override { return false; }
 
   bool has(Multiply multiply) const override;
   bool fusesMultiplyAdd() const override { return false; }

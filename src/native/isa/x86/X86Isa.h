@@ -27,6 +27,7 @@ public:
   int64_t vectorRegisters() const override { return features.avx512 ? 32 : 16; }
   const Tiles *tiles() const override;
   bool hasGather(int64_t bits) const override { return bits >= 32; }
+  bool loadsAtDistance() const override { return true; }
 
   bool has(Multiply multiply) const override;
   bool fusesMultiplyAdd() const override { return true; }

@@ -51,6 +51,7 @@ TEST_P(IsaTest, HasWhatTheFeaturesSay) {
   EXPECT_EQ(isa.convertsF16(), e.bytes > 16);
   EXPECT_EQ(isa.hasGather(32), e.bytes > 16);
   EXPECT_FALSE(isa.hasGather(16));
+  EXPECT_EQ(isa.loadsAtDistance(), e.bytes > 16);
 }
 
 TEST_P(IsaTest, HasTablesInWideRegisters) {
