@@ -44,6 +44,7 @@ from .decompositions import (
     scaled_products,
     selections,
     special_functions,
+    tensor_lists,
     transformer_layers,
     weight_only,
     windows,
@@ -108,6 +109,7 @@ def _with_own(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., A
         selections,
         histograms,
         windows,
+        tensor_lists,
     )
     for module in own:
         table |= module.decompositions()

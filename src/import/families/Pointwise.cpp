@@ -121,6 +121,11 @@ static void registerArithmetic(OpTable &table) {
             pointwise({"self", "value", "tensor1", "tensor2"},
                       [](Elements x) { return x[0] + x[1] * x[2] * x[3]; }),
             "T(3, 5), T(5), T(3, 1), value=2", Numbers);
+  // Dynamo computes `addcmul_` and `addcdiv_` with a value by it.
+  table.add(
+      "prims::fma",
+      pointwise({"a", "b", "c"}, [](Elements x) { return x[0] * x[1] + x[2]; }),
+      "", Numbers);
   table.add("addcdiv",
             pointwise({"self", "value", "tensor1", "tensor2"},
                       [](Elements x) { return x[0] + x[1] * x[2] / x[3]; }),

@@ -16,6 +16,7 @@ special_functions   decomposes erfinv, and the functions of the gamma function
 weight_only         decomposes PyTorch's weight-only quantised products
 scaled_products     decomposes the product of floats of eight bits with scales
 selections          decomposes masks among other indices, and sums by a mask
+tensor_lists        decomposes operators of lists of tensors
 transformer_layers  decomposes PyTorch's own layers of transformers
 windows             decomposes the gradients of windows of a tensor
 """
