@@ -4,7 +4,6 @@
 NAMES = (
     "_fused_rms_norm",
     "_scaled_dot_product_flash_attention_for_cpu",
-    "diagonal_scatter",
     "index_add",
     "index_copy",
     "index_fill.int_Scalar",

@@ -306,8 +306,8 @@ void anabranch::importer::registerSlices(OpTable &table) {
             "T(6, 8), T(6, 3), 1, 1, 7, 2; T(6), T(2), 0, -2");
   table.addWhole("select_scatter", lowerSelectScatter, "T(3, 4), T(3), 1, -2");
   table.add("diagonal", lowerDiagonal, "T(3, 5), 1; T(2, 4, 3), -1, 1, 2");
-  table.addWhole("diagonal_scatter", lowerDiagonalScatter,
-                 "T(3, 5), T(3), 1; T(2, 4, 3), T(4, 2), -1, 1, 2");
+  table.add("diagonal_scatter", lowerDiagonalScatter,
+            "T(3, 5), T(3), 1; T(2, 4, 3), T(4, 2), -1, 1, 2");
   table.add("unfold", lowerUnfold, "T(3, 9), 1, 4, 2");
   table.add("flip", lowerFlip, "T(3, 4, 5), [0, 2]");
   table.addWhole("roll", lowerRoll, "T(3, 4), [1, -2], [0, 1]; T(3, 4), [5]");
