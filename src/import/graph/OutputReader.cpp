@@ -4,6 +4,7 @@
 #include "import/graph/OutputReader.h"
 
 #include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
 namespace json = llvm::json;
@@ -76,10 +77,16 @@ LogicalResult OutputReader::readMutation(const json::Object &mutation) {
   if (failed(value))
     return failure();
   int64_t number = argument - inputs.names.begin();
-  if (value->getType() != inputs.types[number])
+  // A trace may have learnt a size of the new value that it did not know when
+  // it described the input.
+  Type wanted = inputs.types[number];
+  if (!tensor::CastOp::areCastCompatible(value->getType(), wanted))
     return in.error() << "a mutation writes " << value->getType() << " into "
-                      << inputs.types[number];
-  addResult(*value,
+                      << wanted;
+  Value written = *value;
+  if (written.getType() != wanted)
+    written = in.builder.create<tensor::CastOp>(in.loc, wanted, written);
+  addResult(written,
             {in.builder.getNamedAttr("anabranch.writes",
                                      in.builder.getI64IntegerAttr(number))});
   return success();

@@ -18,6 +18,7 @@
 #include "schedule/fusion/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -138,7 +139,8 @@ private:
       auto type = cast<RankedTensorType>(result.getType());
       for (int64_t i = 0; i < type.getRank(); ++i)
         if (type.isDynamicDim(i))
-          dims.push_back(cast<Value>(
+          dims.push_back(getValueOrCreateConstantIndexOp(
+              outerBuilder, result.getLoc(),
               ir::sizeOf(outerBuilder, result.getLoc(), result, i)));
     }
     return dims;

@@ -225,3 +225,31 @@ def test_views_that_share_elements_of_an_updated_argument(view, lie):
     assert torch.equal(got[0], wanted[0])
     assert got[0].stride() == wanted[0].stride()
     torch.testing.assert_close(got[1], wanted[1])
+
+
+LEARNT = {
+    "first": lambda x: x.unflatten(0, (5, -1))[5:5:2, :].fill_(2),
+    "part": lambda x: x.unflatten(0, (5, -1))[1:4].mul_(3),
+    "last": lambda x: x.view(-1, 5)[:, 2].add_(1),
+    "all": lambda x: x.view(5, -1).copy_(torch.arange(5.0)[:, None]),
+}
+
+
+@pytest.mark.parametrize("update", LEARNT)
+def test_an_update_by_a_view_from_which_the_trace_learns_a_size(update):
+    """The rest of a division is one, so the trace knows the size of the new value. It has
+    described the argument before."""
+
+    def function(x):
+        LEARNT[update](x)
+        return x * 2
+
+    compiled = torch.compile(
+        function, backend="anabranch", fullgraph=True, dynamic=True
+    )
+    for size in (5, 5, 10, 15):
+        ours = torch.arange(float(size))
+        theirs = ours.clone()
+        torch.testing.assert_close(compiled(ours), function(theirs))
+        torch.testing.assert_close(ours, theirs)
+    assert anabranch.counters.eager_graphs == 0
