@@ -33,6 +33,7 @@ from . import (
     whole_operators,
 )
 from .decompositions import (
+    bags,
     bessel,
     checks,
     histograms,
@@ -88,7 +89,8 @@ def all_decompositions() -> dict[Any, Callable[..., Any]]:
 def export_decompositions() -> dict[Any, Callable[..., Any]]:
     """The same table for `ExportedProgram.run_decompositions`, which takes apart only
     the composite operators that the table names."""
-    return _with_own(dict(core_aten_decompositions().items())) | kept_whole.PARTS
+    table = _with_own(dict(core_aten_decompositions().items()))
+    return table | bags.of_exports() | kept_whole.PARTS
 
 
 def _with_own(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
@@ -110,6 +112,7 @@ def _with_own(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., A
         histograms,
         windows,
         tensor_lists,
+        bags,
     )
     for module in own:
         table |= module.decompositions()

@@ -2,6 +2,7 @@
 has kernels for. Each module has `decompositions()`, which `aot` adds to its table. Start
 with `identity`.
 
+bags                decomposes sums of bags of rows of a table
 bessel              decomposes the modified Bessel functions of the first kind
 checks              decomposes losses and pools with checks of values
 formulas            what formulas of one argument share
