@@ -6,7 +6,10 @@
 
 Each binary runs in shards, two at a time: a process of its own for each test would
 load LLVM for each. The output of a shard that fails is printed. The last line has the
-counts. A shard that ends before its last test is one failure."""
+counts. A shard that ends before its last test is one failure.
+
+If scripts/test.py asks for a sample, tests whose parameters are crossed run some of
+their combinations: test/python/support/covering.py says which."""
 
 from __future__ import annotations
 
@@ -15,15 +18,25 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.insert(
+    0, str(Path(__file__).resolve().parent.parent / "test" / "python" / "support")
+)
+
+import covering
 
 import captured
 
 # Tests of one shard, roughly: what a crash keeps from running.
 TESTS_OF_A_SHARD = 40
 SECONDS = 900
+# Targets whose kernels are compiled here, and run in an emulator or not at all.
+ARM = re.compile(r"aarch64|neoverse")
 
 
 @dataclass
@@ -39,12 +52,8 @@ class Shard:
 
     def run(self) -> tuple[str, int]:
         """Its output and exit status."""
-        place = {
-            "GTEST_SHARD_INDEX": str(self.number),
-            "GTEST_TOTAL_SHARDS": str(self.of),
-        }
         try:
-            done = captured.run(self.command, place, SECONDS)
+            done = captured.run(self.command, seconds=SECONDS)
         except subprocess.TimeoutExpired as late:
             said = late.stdout.decode(errors="replace") if late.stdout else ""
             return f"{said}\nended after {SECONDS} s", 1
@@ -57,17 +66,51 @@ def count(word: str, output: str) -> int:
     return int(found[-1]) if found else 0
 
 
-def shards(binary: Path, launcher: list[str], chosen: str) -> list[Shard]:
-    command, choice = [*launcher, str(binary)], f"--gtest_filter={chosen}"
+def tests_of(command: Sequence[str], chosen: str) -> Iterator[str]:
+    """The names of the binary's tests, suite and all."""
     listed = subprocess.run(
-        [*command, "--gtest_list_tests", choice],
+        [*command, "--gtest_list_tests", f"--gtest_filter={chosen}"],
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    tests = len(re.findall(r"^  \S", listed, re.MULTILINE))
-    of = max(1, round(tests / TESTS_OF_A_SHARD))
-    return [Shard(binary.name, [*command, choice], number, of) for number in range(of)]
+    suite = ""
+    for line in listed.splitlines():
+        name = line.partition("#")[0].strip()
+        if line.startswith(" "):
+            yield suite + name
+        else:
+            suite = name
+
+
+def sample(tests: Sequence[str], seed: str) -> list[str]:
+    """Some of the combinations of a test, in the order of the list. Targets that run here
+    have each of the other values once, and so have those that may not."""
+    found: dict[tuple[str, bool], dict[str, covering.Values]] = defaultdict(dict)
+    for name in tests:
+        test, _, given = name.rpartition("/")
+        values = {(str(place), v) for place, v in enumerate(given.split("__"))}
+        found[test, ARM.search(given) is not None][name] = values
+    kept = {
+        name
+        for key, combinations in found.items()
+        for name in covering.drawn(combinations, f"{seed} {key}")
+    }
+    return [name for name in tests if name in kept]
+
+
+def shards(binary: Path, launcher: list[str], chosen: str) -> list[Shard]:
+    command = [*launcher, str(binary)]
+    tests = list(tests_of(command, chosen))
+    if covering.asked_for():
+        tests = sample(tests, covering.commit(captured.ROOT))
+    of = max(1, round(len(tests) / TESTS_OF_A_SHARD))
+    # Neighbours are alike, so each shard has some of them.
+    parts = [tests[number::of] for number in range(of)]
+    return [
+        Shard(binary.name, [*command, f"--gtest_filter={':'.join(part)}"], number, of)
+        for number, part in enumerate(parts)
+    ]
 
 
 def arguments() -> argparse.Namespace:

@@ -124,7 +124,11 @@ def runners(fast: bool, sample: bool) -> list[Runner]:
     ]
     gtests = [sys.executable, str(ROOT / "scripts" / "gtests.py"), "build"]
     lit = [str(BIN / "lit"), "-v", "-j2", "--allow-empty-runs", "test"]
-    quick = [*lint, Runner("gtest", gtests, read_gtest), Runner("lit", lit, read_lit)]
+    quick = [
+        *lint,
+        Runner("gtest", gtests, read_gtest, settings=which),
+        Runner("lit", lit, read_lit),
+    ]
     if fast:
         return quick
     return [

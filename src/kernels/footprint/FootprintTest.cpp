@@ -271,8 +271,8 @@ std::vector<FootprintCase> cases() {
 
 std::string
 caseName(const testing::TestParamInfo<std::tuple<const char *, int>> &info) {
-  return native::testNameOf(std::get<0>(info.param)) + "_" +
-         cases()[std::get<1>(info.param)].name;
+  return native::testNameOf(
+      {std::get<0>(info.param), cases()[std::get<1>(info.param)].name});
 }
 
 INSTANTIATE_TEST_SUITE_P(

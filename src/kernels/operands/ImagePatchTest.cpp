@@ -467,8 +467,8 @@ const Convolution others[] = {
 
 std::string
 nameOf(const testing::TestParamInfo<ImagePatchTest::ParamType> &info) {
-  return native::testNameOf(std::get<0>(info.param)) + "_" +
-         std::get<1>(info.param) + "_" + std::get<2>(info.param).name;
+  return native::testNameOf({std::get<0>(info.param), std::get<1>(info.param),
+                             std::get<2>(info.param).name});
 }
 
 /// A patch has the channels of one group.

@@ -236,8 +236,8 @@ const PartsCase cases[] = {
 
 std::string partsName(
     const testing::TestParamInfo<std::tuple<const char *, PartsCase>> &info) {
-  return std::string(std::get<0>(info.param)) + "_" +
-         std::get<1>(info.param).name;
+  return native::testNameOf(
+      {std::get<0>(info.param), std::get<1>(info.param).name});
 }
 
 /// Products of random sizes, with random blockings.

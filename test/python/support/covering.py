@@ -12,10 +12,16 @@ import random
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-import pytest
+if TYPE_CHECKING:
+    import pytest  # scripts/gtests.py runs without
+
+T = TypeVar("T")
+# What a combination has of each parameter.
+Values = set[tuple[str, ...]]
 
 # Tests with fewer combinations keep them all.
 FEW = 8
@@ -23,41 +29,46 @@ FEW = 8
 VARIABLE = "ANABRANCH_TESTS"
 
 
+def asked_for() -> bool:
+    return os.environ.get(VARIABLE) == "sample"
+
+
 def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves a sample in `items` if scripts/test.py asks for one."""
-    if os.environ.get(VARIABLE) != "sample":
+    if not asked_for():
         return
-    kept = set(sample(items, _commit(config.rootpath)))
+    kept = set(sample(items, commit(config.rootpath)))
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 
 
 def sample(items: Sequence[pytest.Item], seed: str) -> Iterator[pytest.Item]:
-    tests = defaultdict(list)
+    tests: dict[str, dict[pytest.Item, Values]] = defaultdict(dict)
     for item in items:
-        tests[item.nodeid.partition("[")[0]].append(item)
+        tests[item.nodeid.partition("[")[0]][item] = values(item)
     for name, combinations in tests.items():
-        if len(combinations) < FEW:
-            yield from combinations
-        else:
-            yield from covering(combinations, random.Random(f"{seed} {name}"))
+        yield from drawn(combinations, f"{seed} {name}")
 
 
-def covering(
-    items: Sequence[pytest.Item], order: random.Random
-) -> Iterator[pytest.Item]:
-    """Items that have each value of each parameter between them. The next one is always
-    one of those with most values that none before it has."""
-    left = order.sample(items, len(items))
-    given = {item: values(item) for item in items}
-    missing: set[tuple[str, ...]] = set().union(*given.values())
+def drawn(combinations: Mapping[T, Values], seed: str) -> Iterator[T]:
+    """The sample of one test."""
+    if len(combinations) < FEW:
+        return iter(combinations)
+    return covering(combinations, random.Random(seed))
+
+
+def covering(given: Mapping[T, Values], order: random.Random) -> Iterator[T]:
+    """Combinations that have each value of each parameter between them. The next one is
+    always one of those with most values that none before it has."""
+    left = order.sample(list(given), len(given))
+    missing: Values = set().union(*given.values())
     while missing:
         best = max(left, key=lambda item: len(given[item] & missing))
         missing -= given[best]
         yield best
 
 
-def values(item: pytest.Item) -> set[tuple[str, ...]]:
+def values(item: pytest.Item) -> Values:
     """What each list of parameters gives to this item. A list of cases, `"a,b"`, gives
     one thing. The items of one test share the objects of its lists."""
     callspec = getattr(item, "callspec", None)
@@ -76,7 +87,7 @@ def _names(mark: pytest.Mark) -> list[str]:
     return re.findall(r"\w+", names) if isinstance(names, str) else list(names)
 
 
-def _commit(folder: Path) -> str:
+def commit(folder: Path) -> str:
     """Each worker of one run must find the same."""
     command = ["git", "-C", str(folder), "rev-parse", "HEAD"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -20,8 +20,8 @@ template <typename CaseT> using TargetAndCase = std::tuple<const char *, CaseT>;
 
 template <typename CaseT>
 std::string caseName(const testing::TestParamInfo<TargetAndCase<CaseT>> &info) {
-  return native::testNameOf(std::get<0>(info.param)) + "_" +
-         std::get<1>(info.param).name;
+  return native::testNameOf(
+      {std::get<0>(info.param), std::get<1>(info.param).name});
 }
 
 /// Compiles a kernel, and prints how long that took. If it returns no library,

@@ -11,7 +11,10 @@
 #include "native/Compile.h"
 #include "support/native/ForeignProcess.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 
 namespace anabranch {
@@ -22,10 +25,12 @@ inline bool runs(const TargetInfo &target) {
   return target.runsHere() || ForeignProcess::emulates(target);
 }
 
-/// The target's name as a part of a test's, in which gtest takes few signs.
-inline std::string testNameOf(std::string target) {
-  std::replace(target.begin(), target.end(), '-', '_');
-  return target;
+/// What a test whose parameters are crossed is called: a value of each. gtest
+/// takes few signs. scripts/gtests.py finds the values between "__".
+inline std::string testNameOf(std::initializer_list<std::string> values) {
+  std::string name = llvm::join(values, "__");
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
 }
 
 class KernelLibrary {
