@@ -34,7 +34,15 @@ def test_listed(a, b): pass
 @pytest.mark.parametrize("b", range(2))
 def test_few(a, b): pass
 
+@pytest.mark.slow
+@pytest.mark.parametrize("a", range(3))
+@pytest.mark.parametrize("b", range(2))
+def test_slow(a, b): pass
+
 def test_alone(): pass
+
+@pytest.mark.slow
+def test_slow_alone(): pass
 """
 
 
@@ -90,7 +98,14 @@ def test_one_list_of_parameters_stays_whole(collected) -> None:
     found = collected("a")
     assert len(found["test_listed"]) == 12
     assert len(found["test_few"]) == 6
-    assert found["test_alone"] == {""}
+    assert found["test_alone"] == found["test_slow_alone"] == {""}
+
+
+def test_a_slow_test_has_a_sample_of_few_combinations(collected) -> None:
+    pairs = [name.split("-") for name in collected("a")["test_slow"]]
+    assert len(pairs) == 3
+    assert {b for b, _ in pairs} == {"0", "1"}
+    assert {a for _, a in pairs} == {"0", "1", "2"}
 
 
 def test_all_run_if_no_sample_is_asked_for(collected) -> None:

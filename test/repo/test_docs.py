@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import script_server
 
 from repository import ROOT, text, tracked
 
@@ -171,8 +172,5 @@ def examples() -> list[str]:
 
 @pytest.mark.parametrize("number", range(len(examples())))
 def test_readme_examples_run(number: int, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", examples()[number]]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    status, said = script_server.run(tmp_path, examples()[number])
+    assert status == 0, said

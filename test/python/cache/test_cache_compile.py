@@ -13,6 +13,7 @@ import weakref
 from pathlib import Path
 
 import pytest
+import script_server
 import torch
 
 import anabranch
@@ -769,12 +770,9 @@ anabranch.cache_compile(Model().method)(x)
 @pytest.mark.slow
 def test_killed_while_publishing(home, tmp_path) -> None:
     """Whatever a killed process leaves, the next process computes the right result."""
-    script = tmp_path / "crash.py"
-    script.write_text(CRASHER)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     for delay in ("0", "0.0005", "0.002", "10"):
-        done = subprocess.Popen([sys.executable, script, delay], env=environment)
-        assert done.wait() in (0, -9)
+        status, said = script_server.run(tmp_path, CRASHER, delay)
+        assert status in (0, -9), said
         for entry in _C.cache_entries(str(home)):
             _C.CacheEntry(entry["folder"]).read()
     assert len(functions(home)) == 1

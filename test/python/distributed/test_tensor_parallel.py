@@ -43,35 +43,40 @@ PLAN = {
     "query": ColwiseParallel(), "out": RowwiseParallel(),
 }
 whole_x = torch.randn(8, 64, generator=torch.Generator().manual_seed(1))
-for kind in (InTurn, SideBySide):
-    torch.manual_seed(0)
-    whole = torch.nn.Sequential(kind(), kind()).eval()
-    model = torch.nn.Sequential(kind(), kind()).eval()
-    model.load_state_dict(whole.state_dict())
-    for block in model:
-        parallelize_module(block, mesh, PLAN)
-    for freeze in (False, True):
-        with torch.no_grad():
-            run = compiled(model, fullgraph=True, options={"freeze": freeze})
-            for _ in range(2):
-                found = run(whole_x)
-            torch.testing.assert_close(found, model(whole_x))
-            torch.testing.assert_close(found, whole(whole_x))
-        calls = 4 if ranks > 1 else 0  # DTensor knows that there is nobody else
-        if kind is SideBySide and ranks > 1:
-            calls = 6  # of two all-reduces, the first begins and ends apart
-        check_whole(calls)
-    x, y = whole_x.clone().requires_grad_(), whole_x.clone().requires_grad_()
-    compiled(model)(x).square().sum().backward()
-    model(y).square().sum().backward()
-    torch.testing.assert_close(x.grad, y.grad)
+"""
 
+BLOCKS = """
+kind = KIND
+torch.manual_seed(0)
+whole = torch.nn.Sequential(kind(), kind()).eval()
+model = torch.nn.Sequential(kind(), kind()).eval()
+model.load_state_dict(whole.state_dict())
+for block in model:
+    parallelize_module(block, mesh, PLAN)
+for freeze in (False, True):
+    with torch.no_grad():
+        run = compiled(model, fullgraph=True, options={"freeze": freeze})
+        for _ in range(2):
+            found = run(whole_x)
+        torch.testing.assert_close(found, model(whole_x))
+        torch.testing.assert_close(found, whole(whole_x))
+    calls = 4 if ranks > 1 else 0  # DTensor knows that there is nobody else
+    if kind is SideBySide and ranks > 1:
+        calls = 6  # of two all-reduces, the first begins and ends apart
+    check_whole(calls)
+x, y = whole_x.clone().requires_grad_(), whole_x.clone().requires_grad_()
+compiled(model)(x).square().sum().backward()
+model(y).square().sum().backward()
+torch.testing.assert_close(x.grad, y.grad)
+"""
+
+# Each rank has a part of the rows; products gather them and scatter their sums.
+SPREAD = """
 class Spread(Block):
     def forward(self, x):
         return self.down(torch.nn.functional.silu(self.up(self.norm(x))))
 
 
-# Each rank has a part of the rows; products gather them and scatter their sums.
 torch.manual_seed(0)
 whole = Spread().eval()
 model = Spread().eval()
@@ -89,10 +94,17 @@ with torch.no_grad():
     assert anabranch.counters.eager_graphs == 0
 """
 
+SCRIPTS = {
+    "in turn": BLOCKS.replace("KIND", "InTurn"),
+    "side by side": BLOCKS.replace("KIND", "SideBySide"),
+    "spread": SPREAD,
+}
 
+
+@pytest.mark.parametrize("script", SCRIPTS)
 @pytest.mark.parametrize("ranks", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
-def test_layers(tmp_path, ranks) -> None:
-    run_ranks(tmp_path, LAYERS, ranks)
+def test_layers(tmp_path, ranks, script) -> None:
+    run_ranks(tmp_path, LAYERS + SCRIPTS[script], ranks)
 
 
 # One process writes the checkpoint, and all processes read it.
@@ -112,44 +124,53 @@ load = transformers.AutoModelForCausalLM.from_pretrained
 model = load("llama", tp_plan="auto", dtype=torch.float32).eval()
 whole = load("llama", dtype=torch.float32).eval()
 ids = torch.randint(0, 128, (1, 9), generator=torch.Generator().manual_seed(1))
+torch.set_grad_enabled(False)
+"""
+
+PROMPT = """
+wanted = model(ids).logits
+run = compiled(model, fullgraph=True)
+found = run(ids).logits
+torch.testing.assert_close(found, wanted)
+torch.testing.assert_close(found, whole(ids).logits)
+# An all-reduce for the embedding, two for each layer, a gather of the logits.
+check_whole(6)
+"""
+
+# Decode over a static cache.
+DECODE = """
+def tokens(forward):
+    cache = transformers.StaticCache(config=model.config, max_cache_len=32)
+    given, at, all_ids = ids, torch.arange(9), []
+    for _ in range(4):
+        out = forward(
+            input_ids=given, past_key_values=cache, cache_position=at,
+            position_ids=at[None], use_cache=True,
+        )
+        given, at = out.logits[:, -1:].argmax(-1), at[-1:] + 1
+        all_ids.append(given)
+    return torch.cat(all_ids, 1)
+
+assert torch.equal(tokens(compiled(model.forward)), tokens(model.forward))
+assert anabranch.counters.eager_graphs == 0
+"""
+
+GENERATE = """
 settings = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
-with torch.no_grad():
-    wanted = model(ids).logits
-    run = compiled(model, fullgraph=True)
-    found = run(ids).logits
-    torch.testing.assert_close(found, wanted)
-    torch.testing.assert_close(found, whole(ids).logits)
-    # An all-reduce for the embedding, two for each layer, a gather of the logits.
-    check_whole(6)
-
-    # Decode over a static cache.
-    def tokens(forward):
-        cache = transformers.StaticCache(config=model.config, max_cache_len=32)
-        given, at, all_ids = ids, torch.arange(9), []
-        for _ in range(4):
-            out = forward(
-                input_ids=given, past_key_values=cache, cache_position=at,
-                position_ids=at[None], use_cache=True,
-            )
-            given, at = out.logits[:, -1:].argmax(-1), at[-1:] + 1
-            all_ids.append(given)
-        return torch.cat(all_ids, 1)
-
-    assert torch.equal(tokens(compiled(model.forward)), tokens(model.forward))
-    assert anabranch.counters.eager_graphs == 0
-
-    eager = model.generate(ids, **settings)
-    assert torch.equal(whole.generate(ids, **settings), eager)
-    forward = model.forward
-    model.forward = compiled(forward)
-    assert torch.equal(model.generate(ids, **settings), eager)
-    model.forward = forward
+eager = model.generate(ids, **settings)
+assert torch.equal(whole.generate(ids, **settings), eager)
+model.forward = compiled(model.forward)
+assert torch.equal(model.generate(ids, **settings), eager)
 """
 
 
-@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
-def test_language_model(tmp_path, ranks) -> None:
-    run_ranks(tmp_path, LLAMA, ranks)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "part", [PROMPT, DECODE, GENERATE], ids=["prompt", "decode", "generate"]
+)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_language_model(tmp_path, ranks, part) -> None:
+    run_ranks(tmp_path, LLAMA + part, ranks, modules=("transformers",))
 
 
 TRACED = (

@@ -2,8 +2,8 @@
 
 A test whose parameters are crossed has many combinations. The sample of such a test has
 each value of each parameter, in combinations that change with the commit. A combination
-that this machine skips counts like the others. A test with one parameter, or few
-combinations, keeps all."""
+that this machine skips counts like the others. A test with one parameter keeps all, and
+so does one with few combinations that is not slow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 # What a combination has of each parameter.
 Values = set[tuple[str, ...]]
 
-# Tests with fewer combinations keep them all.
+# Tests with fewer combinations keep them all, unless they are slow.
 FEW = 8
 # scripts/test.py asks by it for a sample.
 VARIABLE = "ANABRANCH_TESTS"
@@ -47,12 +47,13 @@ def sample(items: Sequence[pytest.Item], seed: str) -> Iterator[pytest.Item]:
     for item in items:
         tests[item.nodeid.partition("[")[0]][item] = values(item)
     for name, combinations in tests.items():
-        yield from drawn(combinations, f"{seed} {name}")
+        slow = any(item.get_closest_marker("slow") for item in combinations)
+        yield from drawn(combinations, f"{seed} {name}", few=2 if slow else FEW)
 
 
-def drawn(combinations: Mapping[T, Values], seed: str) -> Iterator[T]:
+def drawn(combinations: Mapping[T, Values], seed: str, few: int = FEW) -> Iterator[T]:
     """The sample of one test."""
-    if len(combinations) < FEW:
+    if len(combinations) < few:
         return iter(combinations)
     return covering(combinations, random.Random(seed))
 

@@ -44,9 +44,11 @@ dist.destroy_process_group()
 """
 
 
-def start_ranks(folder: Path, script: str, ranks: int) -> list[Script]:
+def start_ranks(
+    folder: Path, script: str, ranks: int, modules: tuple[str, ...] = ()
+) -> list[Script]:
     """Ranks are forked from two servers in turns, so that neighbours order sets
-    differently, as ranks on two hosts do."""
+    differently, as ranks on two hosts do. The servers have imported the modules."""
     path = folder / "ranks.py"
     path.write_text(HEAD + script, encoding="utf-8")
     with socket.socket() as free:
@@ -54,7 +56,7 @@ def start_ranks(folder: Path, script: str, ranks: int) -> list[Script]:
         port = str(free.getsockname()[1])
     threads = {"OMP_NUM_THREADS": "1", "ANABRANCH_THREADS": "1"}
     return [
-        server(rank % 2, **threads).start(
+        server(rank % 2, modules, **threads).start(
             path, [str(rank), str(ranks), port], folder, **threads
         )
         for rank in range(ranks)
@@ -69,10 +71,16 @@ os._exit(0)
 """
 
 
-def run_ranks(folder: Path, script: str, ranks: int, end: str = "") -> list[str]:
+def run_ranks(
+    folder: Path,
+    script: str,
+    ranks: int,
+    end: str = "",
+    modules: tuple[str, ...] = (),
+) -> list[str]:
     """Runs the script between HEAD and TAIL, and then `end`. Returns the output of each
     rank."""
-    running = start_ranks(folder, script + TAIL + end, ranks)
+    running = start_ranks(folder, script + TAIL + end, ranks, modules)
     try:
         printed = [process.communicate(timeout=500)[0] for process in running]
     finally:

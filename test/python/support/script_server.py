@@ -1,14 +1,16 @@
-"""Python scripts in processes that a server forks: script_server.py FD
+"""Python scripts in processes that a server forks: script_server.py FD [MODULE...]
 
-The server has imported what each script would import first, which takes seconds. It
-forks a process for each message of its socket FD, and ends with the socket. A test that
-needs a whole new interpreter starts one itself."""
+The server has imported what each script would import first, which takes seconds: PyTorch,
+Anabranch and the modules that it is told. It forks a process for each message of its
+socket FD, and ends with the socket. A test that needs a whole new interpreter starts one
+itself."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -64,12 +66,12 @@ class Server:
     """The client's side: it starts the server with the settings that PyTorch reads when
     it is imported."""
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(self, modules: Sequence[str] = (), **settings: str) -> None:
         self.socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
         with other:
             self.process = subprocess.Popen(
-                [sys.executable, __file__, str(other.fileno())],
+                [sys.executable, __file__, str(other.fileno()), *modules],
                 env={**os.environ, **paths, **settings},
                 stdin=subprocess.DEVNULL,
                 pass_fds=[other.fileno()],
@@ -97,10 +99,22 @@ class Server:
 
 
 @functools.cache
-def server(number: int, **settings: str) -> Server:
+def server(number: int, modules: tuple[str, ...] = (), **settings: str) -> Server:
     """One of several servers with the same settings. Their processes differ in what a
     process draws at its start: the hashes of strings, which order sets."""
-    return Server(**settings)
+    return Server(modules, **settings)
+
+
+def run(folder: Path, script: str, *arguments: str) -> tuple[int | None, str]:
+    """Exit status and output of a script that runs in the folder."""
+    path = folder / "script.py"
+    path.write_text(script, encoding="utf-8")
+    started = server(0).start(path, arguments, folder)
+    try:
+        said, _ = started.communicate(timeout=300)
+    finally:
+        started.kill()
+    return started.returncode, said
 
 
 def _serve(connection: socket.socket) -> tuple[dict[str, Any], int] | None:
@@ -136,7 +150,7 @@ def _become(message: dict[str, Any], output: int) -> None:
     runpy.run_path(script, run_name="__main__")
 
 
-def _import_what_scripts_need() -> None:
+def _import_what_scripts_need(modules: Sequence[str]) -> None:
     import torch
     import torch._dynamo
     import torch.distributed
@@ -147,6 +161,8 @@ def _import_what_scripts_need() -> None:
     del anabranch, backend
     _C.compiler_version()  # loads the compiler's library
     assert torch.get_num_threads() >= 1
+    for name in modules:
+        importlib.import_module(name)
     # A child's collections, the one at its end too, would copy the pages of all objects.
     gc.collect()
     gc.freeze()
@@ -155,7 +171,7 @@ def _import_what_scripts_need() -> None:
 def main() -> None:
     with socket.socket(fileno=int(sys.argv[1])) as connection:
         # A script's first message waits in the socket meanwhile.
-        _import_what_scripts_need()
+        _import_what_scripts_need(sys.argv[2:])
         found = _serve(connection)
     if found is not None:
         _become(*found)
