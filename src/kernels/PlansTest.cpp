@@ -231,6 +231,35 @@ TEST(ProductPlans, PairsThatAreSplitMeetManyRows) {
   EXPECT_TRUE(narrow.left.isInterleaved());
 }
 
+/// A copy of wider elements keeps the rows where blocks can read them from one
+/// address. Then they are not in one set of a cache.
+TEST(ProductPlans, CopiedRowsLieWhereOneAddressReachesThem) {
+  GemmCase rows{"rows", 1, 128, 256, 512, "mk", "kn", "f16"};
+  for (const char *name : {"znver5", "x86-64-v4", "haswell"}) {
+    LeftAccess left = ParsedCase(rows).plan(targetOf(name)).layout.left;
+    EXPECT_EQ(left.form, LeftAccess::Form::Rows) << name;
+    EXPECT_GE(left.rowElements, rows.k) << name;
+    EXPECT_EQ(left.rowElements % 32, 16) << name;
+  }
+  LeftAccess left = ParsedCase(rows).plan(targetOf("neoverse-v1")).layout.left;
+  EXPECT_EQ(left.rowElements, 0);
+}
+
+/// An odd number of panels is no reason for one of two workers to wait.
+TEST(ProductPlans, WorkersShareTheRowsOfFewPanels) {
+  for (auto [rows, columns] : {std::pair{196, 1088}, {784, 192}}) {
+    GemmCase c{"", 1, rows, columns, 512, "mk", "nk", "f32", false, 64};
+    for (const char *name : {"znver5", "x86-64-v4"}) {
+      Tiling tiling = ParsedCase(c).plan(targetOf(name)).layout.tiling;
+      int64_t panels = llvm::divideCeil(columns, tiling.columns());
+      int64_t tiles = llvm::divideCeil(rows, tiling.rowsPerTile) *
+                      llvm::divideCeil(panels, tiling.panelsPerTile);
+      EXPECT_LT(double(llvm::alignTo(tiles, 2)), 1.04 * double(tiles))
+          << name << ", " << tiles << " tiles";
+    }
+  }
+}
+
 /// Any number of columns is read in place, down to one vector.
 TEST(ProductPlans, SumsOfFewRowsHaveAnyColumns) {
   for (const char *name : {"znver4", "x86-64-v4", "haswell"})

@@ -97,6 +97,14 @@ double shareOfRounding(const Contraction &contraction, const Tiling &tiling) {
          roundUp(sizes.columns, tiling.columns()) / sizes.rows / sizes.columns;
 }
 
+double imbalance(int64_t tiles, int64_t mostWorkers) {
+  double sum = 0;
+  int64_t numbers = 0;
+  for (int64_t workers = 1; workers <= mostWorkers; workers *= 2, ++numbers)
+    sum += double(llvm::alignTo(tiles, workers)) / double(tiles);
+  return sum / double(numbers);
+}
+
 bool hasKnownSizes(const Contraction &contraction) {
   auto isKnown = [](std::optional<int64_t> size) { return size && *size > 0; };
   return !contraction.isGrouped &&

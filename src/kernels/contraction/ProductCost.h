@@ -30,6 +30,10 @@ double estimateCycles(const Contraction &contraction,
                       const native::TargetInfo &target,
                       const ProductLayout &layout, double share = 1);
 
+/// How much longer workers need for equal tiles than if tiles had no ends: the
+/// mean for one worker to so many, of which a package knows nothing.
+double imbalance(int64_t tiles, int64_t mostWorkers);
+
 } // namespace kernels
 } // namespace anabranch
 

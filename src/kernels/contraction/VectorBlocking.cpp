@@ -4,6 +4,7 @@
 #include "kernels/contraction/VectorBlocking.h"
 
 #include "kernels/contraction/BlockShapes.h"
+#include "kernels/contraction/ProductCost.h"
 #include "kernels/contraction/QuantizedOperand.h"
 #include "kernels/contraction/TileSizes.h"
 #include "kernels/contraction/VectorPatch.h"
@@ -29,6 +30,13 @@ constexpr int64_t panelsOfCompensation = 4;
 constexpr int64_t rowsToPack = 96;
 /// Fewer rows are read in place, by one pointer each.
 constexpr int64_t rowsToInterleave = 4;
+/// Tiles of fewer rows than this do not pay for their start.
+constexpr int64_t fewestRowsOfTile = 48;
+/// Tiles for more workers read panels so often that one worker and two are
+/// slower.
+constexpr int64_t mostWorkers = 4;
+/// Smaller differences of estimates mean nothing.
+constexpr double worthwhile = 0.99;
 
 /// Chooses the parts of a blocking one after the other.
 class BlockChooser {
@@ -63,8 +71,10 @@ private:
   bool canInterleave() const;
   std::optional<int64_t> rowElements() const;
   LeftAccess chooseLeft() const;
-  void choosePatch();
+  bool choosePatch();
   int64_t choosePanelsPerTile() const;
+  double cyclesOfWorkers() const;
+  void shareRows();
   void fit(const BlockingParameters &given);
 };
 
@@ -183,19 +193,21 @@ LeftAccess BlockChooser::chooseLeft() const {
   return {LeftAccess::Form::Interleaved};
 }
 
-/// Reads windows in a copy of a part of the image, if that pays.
-void BlockChooser::choosePatch() {
+/// Reads windows in a copy of a part of the image, if that pays. Returns
+/// whether it does.
+bool BlockChooser::choosePatch() {
   if (!left.isCopied() || words.word.kPack > 1 ||
       QuantizedOperand::find(contraction))
-    return;
+    return false;
   auto found =
       VectorPatch::choose(contraction, target, tiling.rows, tiling.rowsPerTile);
   if (!found)
-    return;
+    return false;
   left = {LeftAccess::Form::Patch, 0, found->shape};
   tiling.rowsPerTile = left.patch->windowRows * left.patch->windowColumns;
   tiling.depth = found->depthOfBlock(*contraction.knownSize(contraction.depth),
                                      largestDepth);
+  return true;
 }
 
 /// As many panels as leave enough tiles, in equal parts, if they share work on
@@ -212,6 +224,39 @@ int64_t BlockChooser::choosePanelsPerTile() const {
   int64_t perTile = std::max<int64_t>(1, divideCeilSigned(panels, groups));
   // Their compensation is then a small part already; more tiles are better.
   return left.isCopied() ? perTile : std::min(perTile, panelsOfCompensation);
+}
+
+/// Cycles of the tiles, and of workers that wait for the last of them.
+double BlockChooser::cyclesOfWorkers() const {
+  auto rows = contraction.knownSize(contraction.rows);
+  int64_t panels = divideCeilSigned(*columns, tiling.columns());
+  int64_t tiles = *batch * divideCeilSigned(*rows, tiling.rowsPerTile) *
+                  divideCeilSigned(panels, tiling.panelsPerTile);
+  return estimateCycles(contraction, target, blocking.layout) *
+         imbalance(tiles, mostWorkers);
+}
+
+/// Cuts the rows into some more tiles if workers then share them better.
+void BlockChooser::shareRows() {
+  if (!hasKnownSizes(contraction) || packsOnce)
+    return;
+  int64_t all = *contraction.knownSize(contraction.rows);
+  int64_t strips = divideCeilSigned(all, tiling.rowsPerTile);
+  VectorBlocking best = blocking;
+  double lowest = cyclesOfWorkers();
+  for (int64_t count = strips + 1; count <= 2 * strips; ++count) {
+    tiling.rowsPerTile =
+        divideCeilSigned(divideCeilSigned(all, count), tiling.rows) *
+        tiling.rows;
+    if (tiling.rowsPerTile < fewestRowsOfTile || (left.patch && !choosePatch()))
+      break;
+    double cycles = cyclesOfWorkers();
+    if (cycles > worthwhile * lowest)
+      continue;
+    lowest = cycles;
+    best = blocking;
+  }
+  blocking = best;
 }
 
 /// Sets given parameters, rounded to what fits.
@@ -242,6 +287,7 @@ VectorBlocking BlockChooser::choose(const BlockingParameters &given) {
   tiling.rowsPerTile = chooseRowsPerTile(contraction, tiling, packsOnce);
   choosePatch();
   tiling.panelsPerTile = choosePanelsPerTile();
+  shareRows();
   blocking.bytesAhead = chooseBytesAhead(contraction, target);
   fit(given);
   return blocking;

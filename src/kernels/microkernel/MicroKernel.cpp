@@ -311,13 +311,15 @@ SmallVector<Value> MicroKernel::addRuns(LaneBuilder &inner,
 void MicroKernel::storeSums(LaneBuilder &inner, func::FuncOp function,
                             ValueRange sums) const {
   for (auto [i, value] : llvm::enumerate(sums))
-    inner.builder.create<LLVM::StoreOp>(inner.loc, value,
-                                        sumPointer(inner, function, i),
-                                        elementBytes(element));
+    inner.builder.create<LLVM::StoreOp>(
+        inner.loc, value, sumPointer(inner, function, i), elementBytes(element),
+        /*isVolatile=*/wordsOfPartialSum > 0);
 }
 
 /// Adds words to partial sums that start at zero. Then adds these to the sums
-/// before, if there are any.
+/// before, if there are any. If parts follow each other, the sums before stay
+/// in memory: LLVM would keep them in registers that the parts need, and spill
+/// them twice a part.
 void MicroKernel::addPart(LaneBuilder &inner, func::FuncOp function,
                           Value first, Value end) const {
   OpBuilder &b = inner.builder;
@@ -333,9 +335,9 @@ void MicroKernel::addPart(LaneBuilder &inner, func::FuncOp function,
   auto added = [&] {
     SmallVector<Value> total;
     for (auto [i, value] : llvm::enumerate(part)) {
-      Value before = b.create<LLVM::LoadOp>(inner.loc, type,
-                                            sumPointer(inner, function, i),
-                                            elementBytes(element));
+      Value before = b.create<LLVM::LoadOp>(
+          inner.loc, type, sumPointer(inner, function, i),
+          elementBytes(element), /*isVolatile=*/wordsOfPartialSum > 0);
       total.push_back(inner.make<arith::AddFOp>(before, value));
     }
     return total;

@@ -4,10 +4,10 @@
 // The micro-kernel reads a row of the left operand word by word. An operand
 // whose words are at equal distances in memory, or in runs that are, is read in
 // place. Any other is copied once for the tile: [row][word], with the words of
-// a row padded to whole vectors. For many rows, the copy is interleaved and
-// widened instead: [block][depth][row of the block]. A copy in parts
-// (FloatParts.h) is [32 depths][part][row][16 words]. After it may be sums of
-// elements.
+// a row padded to whole vectors. For many rows, the copy is widened; where an
+// instruction cannot load from any distance, it is interleaved too:
+// [block][depth][row of the block]. A copy in parts (FloatParts.h) is
+// [32 depths][part][row][16 words]. After it may be sums of elements.
 
 #ifndef ANABRANCH_KERNELS_OPERANDS_LEFTOPERAND_H
 #define ANABRANCH_KERNELS_OPERANDS_LEFTOPERAND_H

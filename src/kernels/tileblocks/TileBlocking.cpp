@@ -26,6 +26,7 @@ namespace {
 
 constexpr int64_t lanes = 16; ///< columns of a register
 constexpr int64_t unknownRows = 256;
+constexpr int64_t mostWorkers = 8;
 /// Enough tiles for the workers to share, and the least bytes of panels that
 /// all blocks of a tile read together.
 constexpr int64_t enoughTiles = 16, enoughPanelTiles = 32,
@@ -325,16 +326,6 @@ std::optional<Chooser::Steps> Chooser::stepsOfPatch() const {
   return steps && paysForPatch(*steps) ? steps : std::nullopt;
 }
 
-/// How much longer workers need than if tiles had no ends: the mean for one
-/// worker to eight, of which a package knows nothing.
-double imbalance(int64_t tiles) {
-  double sum = 0;
-  constexpr int64_t workers[] = {1, 2, 4, 8};
-  for (int64_t count : workers)
-    sum += double(alignTo(tiles, count)) / double(tiles);
-  return sum / std::size(workers);
-}
-
 /// Cycles of all tiles of a patch on one core: their products, the copies of
 /// points, and panels that come from a cache.
 double Chooser::cyclesOfPatch() const {
@@ -375,7 +366,7 @@ void Chooser::choosePatch(const PatchShape::Layout &layout) {
       tiling.panelsPerTile = shared;
       double time = 0;
       if (isKnown)
-        time = imbalance(strips() * groups()) *
+        time = imbalance(strips() * groups(), mostWorkers) *
                (hasParts() ? cyclesOfParts() : cyclesOfPatch());
       if (lowest && time >= *lowest)
         continue;
