@@ -85,9 +85,13 @@ class Aliases:
         geometry = self._geometry(shape, strides, 0)
         self.found.append(Alias(position, position, True, geometry, copied=True))
 
+    def lays_out(self, position: int) -> bool:
+        """Whether `lay_out` has noted this output."""
+        return any(alias.copied and alias.output == position for alias in self.found)
+
     def expand(self, position: int, value: torch.Tensor) -> None:
-        """Notes that an output has to be expanded to symbolic sizes: the program returns
-        it with one element along the dimensions of stride zero."""
+        """Notes that an output has to be expanded to symbolic sizes, or after its copy:
+        the program returns it with one element along the dimensions of stride zero."""
         geometry = self._geometry(value.shape, value.stride(), 0)
         self.found.append(Alias(position, position, True, geometry))
 

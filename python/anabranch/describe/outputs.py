@@ -104,12 +104,18 @@ class Outputs:
         for dim in wide:
             reference = self._narrowed(node, reference, shape, dim)
         reference = self._ordered(node, reference, shape, strides)
-        if not all(isinstance(value.shape[dim], int) for dim in wide):
-            self._aliases.expand(len(self.entries), value)
-        elif wide:
-            sizes = [value.shape[d] if d in wide else -1 for d in range(len(shape))]
-            self.views.append((len(self.entries), "expand", sizes))
+        self._widen(value, wide)
         return reference
+
+    def _widen(self, value: torch.Tensor, wide: Sequence[int]) -> None:
+        """Has the caller expand a result: after its copy if the caller makes one."""
+        position = len(self.entries)
+        known = all(isinstance(value.shape[dim], int) for dim in wide)
+        if wide and (not known or self._aliases.lays_out(position)):
+            self._aliases.expand(position, value)
+        elif wide:
+            sizes = [value.shape[d] if d in wide else -1 for d in range(value.dim())]
+            self.views.append((position, "expand", sizes))
 
     def _narrowed(
         self, node: torch.fx.Node, reference: dict[str, Any], shape: list[Any], dim: int
