@@ -36,6 +36,7 @@ from .decompositions import (
     bags,
     bessel,
     checks,
+    distances,
     histograms,
     identity,
     interpolation,
@@ -113,6 +114,7 @@ def _with_own(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., A
         windows,
         tensor_lists,
         bags,
+        distances,
     )
     for module in own:
         table |= module.decompositions()

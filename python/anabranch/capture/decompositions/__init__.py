@@ -5,6 +5,7 @@ with `identity`.
 bags                decomposes sums of bags of rows of a table
 bessel              decomposes the modified Bessel functions of the first kind
 checks              decomposes losses and pools with checks of values
+distances           decomposes the distances between rows of matrices
 formulas            what formulas of one argument share
 histograms          decomposes histograms of several dimensions
 identity            decomposes torch.eye
