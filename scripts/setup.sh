@@ -45,6 +45,18 @@ install_packages() {
     --no-install-recommends "${missing[@]}"
 }
 
+# In a fresh clone all but the binding is compiled while pip works, which takes one CPU
+# and waits for the network. If that fails, the build that follows says why.
+compile_meanwhile() {
+  [ ! -e build/build.ninja ] || return 0
+  say "compiling what needs no Python meanwhile"
+  mkdir -p build
+  { run_cmake -DANABRANCH_PYTHON=OFF && exec ninja -C build -j2 product; } \
+    >build/meanwhile.log 2>&1 &
+  compiling=$!
+  trap 'kill $compiling 2>/dev/null || true' EXIT
+}
+
 # torch goes first and alone, so that nothing after it can bring another one.
 make_venv() {
   local stamp
@@ -53,10 +65,12 @@ make_venv() {
   [ -e "$stamp" ] && return 0
   say "making .venv with torch and the tools (minutes, once)"
   [ -x .venv/bin/pip ] || "$python" -m venv .venv
+  compile_meanwhile
   .venv/bin/pip install -q -c requirements/constraints.txt torch
   .venv/bin/pip install -q -c requirements/constraints.txt -r requirements/dev.txt
   rm -f .venv/stamp-* .venv/linked-*
   touch "$stamp"
+  [ -z "$compiling" ] || wait "$compiling" || true
 }
 
 # Other engines, for the benchmark alone, which says which of them it lacks.
@@ -107,6 +121,12 @@ link_sources() {
   touch "$stamp"
 }
 
+run_cmake() {
+  cmake -G Ninja -B build -DCMAKE_C_COMPILER=clang-19 \
+    -DCMAKE_CXX_COMPILER=clang++-19 \
+    -DANABRANCH_PYTHON_EXECUTABLE="$PWD/.venv/bin/python" "$@"
+}
+
 configure() {
   local stamp
   stamp=build/stamp-$(sha256sum scripts/setup.sh .venv/stamp-* \
@@ -114,9 +134,7 @@ configure() {
     sha256sum | cut -c1-16)
   [ -e "$stamp" ] && [ -e build/build.ninja ] && return 0
   say "configuring build/"
-  cmake -G Ninja -B build -DCMAKE_C_COMPILER=clang-19 \
-    -DCMAKE_CXX_COMPILER=clang++-19 \
-    -DANABRANCH_PYTHON_EXECUTABLE="$PWD/.venv/bin/python" >build-configure.log 2>&1 || {
+  run_cmake -DANABRANCH_PYTHON=ON >build-configure.log 2>&1 || {
     cat build-configure.log >&2
     fail "cmake failed"
   }
@@ -125,6 +143,7 @@ configure() {
   touch "$stamp"
 }
 
+compiling=
 python=$(find_python) || fail "CPython 3.11 is needed (set PYTHON to name it)"
 install_packages "${1:-}"
 make_venv
