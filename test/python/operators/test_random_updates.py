@@ -4,11 +4,12 @@ import os
 import subprocess
 import sys
 
+import covering
 import pytest
 import random_updates
 
 # The number of programs in one run.
-COUNT = os.environ.get("ANABRANCH_UPDATES", "80")
+COUNT = os.environ.get("ANABRANCH_UPDATES", "40" if covering.asked_for() else "80")
 SEED = "2000"
 
 
