@@ -114,8 +114,8 @@ def runners(fast: bool, sample: bool) -> list[Runner]:
     which = SAMPLE if sample else {}
     # Tests of one file stay together, since they share fixtures.
     pytest = [str(BIN / "pytest"), "-q", "--durations=9", "-n2", "--dist=loadfile"]
-    # test/conftest.py orders the files.
-    python = [*pytest, "--no-loadscope-reorder"]
+    # test/python/support/file_order.py orders the files.
+    pytest.append("--no-loadscope-reorder")
     compat = [*pytest, "torchair-compat/tests"]
     # mypy takes longest, so it begins.
     lint = [
@@ -137,7 +137,7 @@ def runners(fast: bool, sample: bool) -> list[Runner]:
         Runner("sanitize/address", ["scripts/sanitized.sh", "address"], read_gtest),
         Runner("sanitize/thread", ["scripts/sanitized.sh", "thread"], read_gtest),
         Runner("fuzz", ["scripts/sanitized.sh", "fuzz"], read_check),
-        Runner("pytest", python, read_pytest, settings=which),
+        Runner("pytest", pytest, read_pytest, settings=which),
         # Run apart: other packages take its torch_npu for an NPU if they can import it.
         Runner("compat", compat, read_pytest, settings=which),
         Runner("vllm", [*pytest, "anabranch-vllm/tests"], read_pytest),

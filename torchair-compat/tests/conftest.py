@@ -6,6 +6,7 @@ import logging
 from collections import defaultdict
 
 import covering
+import file_order
 import many_compilations
 import pytest
 import torch
@@ -26,6 +27,7 @@ def pytest_addoption(parser) -> None:
 
 def pytest_collection_modifyitems(config, items) -> None:
     covering.leave_out(config, items)
+    file_order.longest_first(items)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -143,6 +143,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_over_two_processes(tmp_path) -> None:
     first, second = (run_script(tmp_path, SCRIPT).stdout for _ in range(2))
     assert first == second == "tensor([1., 3., 5.])\n"

@@ -354,6 +354,7 @@ def two_ranks(folder, **environment):
 
 
 @pytest.mark.checklist("T106")
+@pytest.mark.slow
 def test_two_ranks_compile_once(tmp_path) -> None:
     first, second = two_ranks(tmp_path, LOCAL_WORLD_SIZE="2")
     assert "results agree" in first and "results agree" in second

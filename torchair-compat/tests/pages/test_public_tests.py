@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import public_tests
 from public_tests import Outcome, run, table
 
@@ -74,6 +76,7 @@ class Case(unittest.TestCase):
 """
 
 
+@pytest.mark.slow
 def test_time_of_a_test(tmp_path) -> None:
     """A test is stopped that works too long, and one that waits for nothing."""
     path = tmp_path / "long_tests.py"

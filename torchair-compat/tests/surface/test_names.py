@@ -44,6 +44,7 @@ def test_each_name_does_what_the_table_says(row) -> None:
             value(torch.ones(2))
 
 
+@pytest.mark.slow
 def test_modules_are_importable_first() -> None:
     """In a new process, before anything else imports torch_npu."""
     for line in (
