@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
-import sys
 import warnings
 
 import pytest
+import script_server
 import torch
 
 import torch_npu
@@ -44,19 +43,19 @@ def test_each_name_does_what_the_table_says(row) -> None:
             value(torch.ones(2))
 
 
-@pytest.mark.slow
-def test_modules_are_importable_first() -> None:
-    """In a new process, before anything else imports torch_npu."""
+ALONE = "import sys\nassert 'torch_npu' not in sys.modules\n"
+
+
+def test_modules_are_importable_first(tmp_path) -> None:
+    """In a process in which nothing has imported torch_npu yet."""
     for line in (
         "from torch_npu.utils.cpp_extension import NpuExtension",
         "import torch_npu.npu.utils as utils; utils.get_soc_version()",
         "from torch_npu._C._distributed_c10d import ProcessGroupHCCL",
         "from torch_npu.op_plugin.atb._atb_ops import _register_atb_extensions",
     ):
-        done = subprocess.run(
-            [sys.executable, "-c", line], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
+        status, said = script_server.run(tmp_path, ALONE + line)
+        assert status == 0, said
 
 
 @pytest.mark.parametrize("fullgraph", [True, False])
@@ -96,17 +95,15 @@ def test_the_name_of_the_npu(monkeypatch) -> None:
         torch.npu.set_device_name("H100")
 
 
-def test_a_call_names_the_npu() -> None:
+def test_a_call_names_the_npu(tmp_path) -> None:
     text = (
         "import torch, torch_npu\n"
         "torch.npu.set_device_name('Ascend910B1')\n"
         "assert torch.npu.get_device_name() == 'Ascend910B1'\n"
         "assert torch.npu.get_soc_version() == 220\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    status, said = script_server.run(tmp_path, ALONE + text)
+    assert status == 0, said
 
 
 def test_memory() -> None:
