@@ -14,6 +14,11 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 # Line tables are enough to debug with, and keep the MLIR objects small.
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
+if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+  # Its header hashes whole packages.
+  set_source_files_properties(src/package/files/FileHash.cpp PROPERTIES COMPILE_OPTIONS -O2)
+endif()
 add_compile_options(-Wall -Wextra -Wno-unused-parameter)
 
 find_program(CCACHE ccache)
@@ -383,7 +388,10 @@ endfunction()
 # processor can.
 function(anabranch_vector_widths room name)
   set(file src/${room}/${name})
-  set(base -O3 -ffp-contract=fast)
+  set(base -ffp-contract=fast)
+  if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    list(PREPEND base -O3)
+  endif()
   set_source_files_properties(${file}16.cpp PROPERTIES COMPILE_OPTIONS "${base}")
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set_source_files_properties(${file}32.cpp PROPERTIES COMPILE_OPTIONS "${base};-mavx2;-mfma")

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <random>
+#include <sstream>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -61,8 +62,9 @@ protected:
     return info.st_ino;
   }
   static std::string weightsOf(const Slot &slot) {
-    std::ifstream file(slot.folder() + "/weights");
-    return {std::istreambuf_iterator<char>(file), {}};
+    std::ostringstream bytes;
+    bytes << std::ifstream(slot.folder() + "/weights").rdbuf();
+    return bytes.str();
   }
   static bool reads(const Slot &slot) {
     auto found = slot.read();
