@@ -91,6 +91,20 @@ Value GemmContext::endOfBlock(Value row) {
                         endOfRows());
 }
 
+void GemmContext::forCopiedRows(
+    function_ref<void(Value row, Value from)> body) {
+  if (!layout.left.rowElements)
+    return lanes.loop(tile.firstRow, tile.endRow, 1,
+                      [&](Value row) { body(row, row); });
+  Value height = lanes.index(layout.tiling.rows);
+  Value blocks =
+      lanes.ceilDivIndex(lanes.subIndex(tile.endRow, tile.firstRow), height);
+  Value end = lanes.addIndex(tile.firstRow, lanes.mulIndex(blocks, height));
+  Value lastRow = lanes.subIndex(tile.endRow, lanes.index(1));
+  lanes.loop(tile.firstRow, end, 1,
+             [&](Value row) { body(row, lanes.minIndex(row, lastRow)); });
+}
+
 SmallVector<Value> GemmContext::delinearize(ArrayRef<unsigned> loops,
                                             Value position) {
   SmallVector<Value> parts(loops.size());

@@ -63,6 +63,11 @@ public:
   mlir::Value endOfRows();
   /// The end of the block of rows that begins at `row`.
   mlir::Value endOfBlock(mlir::Value row);
+  /// Calls `body` for the rows of a copy that blocks read, and the row of the
+  /// tile that each copies. Rows after the last one repeat it if blocks read
+  /// all rows from one address.
+  void forCopiedRows(
+      llvm::function_ref<void(mlir::Value row, mlir::Value from)> body);
 
   /// A point of the contraction's iteration space. For a null row or lane the
   /// index is undefined; in a grouped product a null row means `tile.placeRow`.

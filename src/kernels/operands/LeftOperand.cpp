@@ -134,27 +134,11 @@ void LeftOperand::packBlocks() {
   });
 }
 
-void LeftOperand::forRowsOfBlocks(
-    GemmContext &gemm, function_ref<void(Value row, Value from)> body) {
-  LaneBuilder &lanes = gemm.lanes;
-  const GemmContext::Tile &tile = gemm.tile;
-  if (!gemm.layout.left.rowElements)
-    return lanes.loop(tile.firstRow, tile.endRow, 1,
-                      [&](Value row) { body(row, row); });
-  Value height = lanes.index(gemm.layout.tiling.rows);
-  Value blocks =
-      lanes.ceilDivIndex(lanes.subIndex(tile.endRow, tile.firstRow), height);
-  Value end = lanes.addIndex(tile.firstRow, lanes.mulIndex(blocks, height));
-  Value lastRow = lanes.subIndex(tile.endRow, lanes.index(1));
-  lanes.loop(tile.firstRow, end, 1,
-             [&](Value row) { body(row, lanes.minIndex(row, lastRow)); });
-}
-
 void LeftOperand::packRows() {
   Value stride = packedWords(gemm);
   int64_t width = gemm.layout.tiling.lanes * gemm.layout.word.kPack;
   bool whole = gemm.depthIsMultipleOf(width);
-  forRowsOfBlocks(gemm, [&](Value row, Value from) {
+  gemm.forCopiedRows([&](Value row, Value from) {
     Value start =
         lanes.mulIndex(lanes.subIndex(row, gemm.tile.firstRow), stride);
     lanes.loop(lanes.index(0), gemm.depthCount, width, [&](Value k) {

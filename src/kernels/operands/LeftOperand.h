@@ -28,11 +28,6 @@ public:
   /// Words of a row of the copy. If rows are interleaved, widened elements.
   static mlir::Value packedWords(GemmContext &gemm);
 
-  /// Calls `body` for the rows of the copy that blocks read, and the row of the
-  /// tile that each copies: rows after the last one repeat it.
-  static void forRowsOfBlocks(
-      GemmContext &gemm,
-      llvm::function_ref<void(mlir::Value row, mlir::Value from)> body);
   /// Copies the rows of the tile, if the layout says so. If it has parts and
   /// blocks of the depth outside, `packParts` copies each of these blocks.
   void pack();

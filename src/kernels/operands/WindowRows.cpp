@@ -4,7 +4,6 @@
 #include "kernels/operands/WindowRows.h"
 
 #include "kernels/emit/Transpose.h"
-#include "kernels/operands/LeftOperand.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -184,7 +183,7 @@ void WindowRows::pack(Value packed, Value stride, Value outside) {
   fillPadding(outside);
   const GemmContext::Tile &tile = gemm.tile;
   if (!gemm.layout.left.isInterleaved())
-    return LeftOperand::forRowsOfBlocks(gemm, [&](Value row, Value from) {
+    return gemm.forCopiedRows([&](Value row, Value from) {
       Value start = lanes.mulIndex(lanes.subIndex(row, tile.firstRow), stride);
       packRow(pointOf(from), gemm.memory.pointerTo(packed, start), stride,
               outside);
