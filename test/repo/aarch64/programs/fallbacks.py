@@ -13,7 +13,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "two tensors": lambda: torch.linalg.qr(SQUARE),
     "a bool": lambda: torch.linalg.svd(ROWS, full_matrices=False)[1],
     "a string": lambda: torch.linalg.qr(SQUARE, mode="r")[1],
-    "a double": lambda: torch.cdist(ROWS, ROWS + 1, p=1.5),
+    "a double": lambda: torch.nn.functional.pdist(ROWS, p=1.5),
     "a bool beside an int": lambda: torch.kthvalue(ROWS, 3, 1, True),
     "lists of ints": lambda: torch.nn.functional.fractional_max_pool2d(
         IMAGE, 2, output_size=(3, 3), _random_samples=SAMPLES
