@@ -1,8 +1,8 @@
 //===- Slices.cpp - parts of a tensor, in order or not --------------------===//
 // SPDX-License-Identifier: Apache-2.0
 
+#include "import/lowering/Moves.h"
 #include "import/lowering/OpTable.h"
-#include "import/lowering/Scattering.h"
 #include "import/lowering/Shapes.h"
 #include "import/lowering/Stretches.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -162,38 +162,23 @@ static Value plus(Body &body, Value index, int64_t constant) {
       index, Value(body.create<arith::ConstantIndexOp>(constant)));
 }
 
-/// The position in the tensor of a point of its diagonal, whose last dimension
-/// runs along it.
-static Indices onDiagonal(Body &body, const Diagonal &diagonal,
-                          ArrayRef<Value> point) {
-  Indices position;
-  for (int64_t dim = 0, next = 0, rank = point.size() + 1; dim < rank; ++dim) {
-    if (dim == diagonal.dim1)
-      position.push_back(plus(body, point.back(), diagonal.start1));
-    else if (dim == diagonal.dim2)
-      position.push_back(plus(body, point.back(), diagonal.start2));
-    else
-      position.push_back(point[next++]);
-  }
-  return position;
-}
-
 static Lowered lowerDiagonal(ir::AtenOp op, LoweringBuilder &b) {
-  Diagonal diagonal(op, b.operand("self").rank());
+  Value self = op.getOperandArg("self");
+  int64_t rank = b.operand("self").rank();
+  Diagonal diagonal(op, rank);
   return lowered(gatherElements(
-      b, op.getOperandArg("self"), op.getResultSizes(), {},
+      b, self, op.getResultSizes(), {},
       [&](Body &body, ArrayRef<Value> position, ArrayRef<Value>) {
-        return onDiagonal(body, diagonal, position);
-      }));
-}
-
-static Lowered lowerDiagonalScatter(ir::AtenOp op, LoweringBuilder &b) {
-  Operand self = b.operand("self");
-  Diagonal diagonal(op, self.rank());
-  return lowered(scatter(
-      b, self, b.operand("src"),
-      [&](Body &body, ArrayRef<Value> point, Num, Num update) -> Placed {
-        return {onDiagonal(body, diagonal, point), update};
+        Indices source;
+        for (int64_t dim = 0, next = 0; dim < rank; ++dim) {
+          if (dim == diagonal.dim1)
+            source.push_back(plus(body, position.back(), diagonal.start1));
+          else if (dim == diagonal.dim2)
+            source.push_back(plus(body, position.back(), diagonal.start2));
+          else
+            source.push_back(position[next++]);
+        }
+        return source;
       }));
 }
 
@@ -306,8 +291,6 @@ void anabranch::importer::registerSlices(OpTable &table) {
             "T(6, 8), T(6, 3), 1, 1, 7, 2; T(6), T(2), 0, -2");
   table.addWhole("select_scatter", lowerSelectScatter, "T(3, 4), T(3), 1, -2");
   table.add("diagonal", lowerDiagonal, "T(3, 5), 1; T(2, 4, 3), -1, 1, 2");
-  table.add("diagonal_scatter", lowerDiagonalScatter,
-            "T(3, 5), T(3), 1; T(2, 4, 3), T(4, 2), -1, 1, 2");
   table.add("unfold", lowerUnfold, "T(3, 9), 1, 4, 2");
   table.add("flip", lowerFlip, "T(3, 4, 5), [0, 2]");
   table.addWhole("roll", lowerRoll, "T(3, 4), [1, -2], [0, 1]; T(3, 4), [5]");

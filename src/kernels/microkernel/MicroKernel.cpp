@@ -252,18 +252,17 @@ Value MicroKernel::panelRow(LaneBuilder &inner, func::FuncOp function,
               inner.make<arith::MulIOp>(inner.toI64(word), step));
 }
 
-/// The bytes from the first word of a row to those of a run, which is counted
-/// from the words that this call adds.
+/// The elements from the first word of a row to those of a run, which is
+/// counted from the words that this call adds.
 Value MicroKernel::runOffset(LaneBuilder &inner, func::FuncOp function,
                              Value run) const {
-  Value step = function.getArgument(leftPointers() + LeftStep);
-  if (!runs->offsetOf)
-    return inner.make<arith::MulIOp>(inner.toI64(run), step);
-  Value first =
-      inner.make<arith::IndexCastOp>(inner.builder.getIndexType(), step);
-  return inner.toI64(
-      inner.mulIndex(runs->offsetOf(inner, inner.addIndex(first, run)),
-                     inner.index(elementBytes(element))));
+  Value step = inner.make<arith::IndexCastOp>(
+      inner.builder.getIndexType(),
+      function.getArgument(leftPointers() + LeftStep));
+  if (runs->offsetOf)
+    return runs->offsetOf(inner, inner.addIndex(step, run));
+  Value elements = inner.divIndex(step, inner.index(elementBytes(element)));
+  return inner.mulIndex(run, elements);
 }
 
 /// How many words of a run a turn of the loop adds: some, after which the left
@@ -291,11 +290,11 @@ SmallVector<Value> MicroKernel::addRuns(LaneBuilder &inner,
         Value start = runOffset(inner, function, run);
         Value word = inner.mulIndex(run, length);
         auto addAt = [&](Value at, ValueRange before) {
-          Value bytes = inner.toI64(
-              inner.mulIndex(at, inner.index(elementBytes(element))));
-          return addWord(
-              inner, function, inner.make<arith::AddIOp>(start, bytes),
-              panelRow(inner, function, inner.addIndex(word, at)), before);
+          Value offset = inner.mulIndex(inner.addIndex(start, at),
+                                        inner.index(elementBytes(element)));
+          return addWord(inner, function, inner.toI64(offset),
+                         panelRow(inner, function, inner.addIndex(word, at)),
+                         before);
         };
         return inner.loop(inner.index(0), length, step, carried,
                           [&](Value at, ValueRange carriedOn) {
