@@ -16,7 +16,7 @@ endif()
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
 if(CMAKE_BUILD_TYPE STREQUAL "Debug")
-  # Its header hashes whole packages.
+  # All of XXH3 is in a header. Without optimizations the tests would mostly hash files.
   set_source_files_properties(src/package/files/FileHash.cpp PROPERTIES COMPILE_OPTIONS -O2)
 endif()
 add_compile_options(-Wall -Wextra -Wno-unused-parameter)

@@ -91,8 +91,8 @@ void Contents::keep(const Descriptor &folder, const IndexFile &row) const {
   put();
 }
 
-void Contents::removeUnused() const {
-  DIR *folder = path.empty() ? nullptr : ::opendir(path.c_str());
+void Contents::removeUnused(const std::string &path) {
+  DIR *folder = ::opendir(path.c_str());
   if (!folder)
     return;
   while (const dirent *entry = ::readdir(folder)) {

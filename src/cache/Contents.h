@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The programs of one model hold the same weights. Their entries have hard
-// links to one file, which has a name of its own beside the entries: its hash
-// and its size. The last link of an entry frees the file, since what no entry
-// links to is removed when the cache is pruned.
+// links to one file, and so has a folder beside the entries, where the file is
+// called by its hash and its size. Pruning the cache removes from that folder
+// the files that no entry links to any more.
 
 #ifndef ANABRANCH_CACHE_CONTENTS_H
 #define ANABRANCH_CACHE_CONTENTS_H
@@ -39,11 +39,11 @@ public:
   /// other bytes.
   void keep(const package::Descriptor &folder, const IndexFile &row) const;
 
-  /// Removes the files that no entry links to.
-  void removeUnused() const;
+  /// Removes the files of such a folder that no entry links to.
+  static void removeUnused(const std::string &path);
 
 private:
-  /// A link costs as much as a small file.
+  /// Smaller files are copied: they take little room.
   static constexpr uint64_t least = uint64_t(1) << 20;
 
   std::string path;

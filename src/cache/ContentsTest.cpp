@@ -3,7 +3,8 @@
 
 #include "cache/Store.h"
 
-#include <cstdlib>
+#include "support/process/TemporaryFolder.h"
+
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -22,39 +23,31 @@ namespace {
 
 constexpr size_t large = size_t(1) << 20;
 
-class ContentsTest : public testing::Test {
+class ContentsTest : public ::testing::Test {
 protected:
-  void SetUp() override {
-    char name[] = "/tmp/anabranch-contents-XXXXXX";
-    root = ::mkdtemp(name);
-  }
-  void TearDown() override {
-    fs::remove_all(root);
-    for (char fill : {'p', 'q', 'r', 'v', 'w'})
-      fs::remove(root + "-source-" + fill);
-  }
+  void SetUp() override { fs::create_directory(root); }
 
   /// A key that begins with the letter, so its shelf is the letter's.
   static std::string keyOf(char letter) { return std::string(64, letter); }
   Slot slot(char letter, const std::string &kind = "packages") const {
     return Store(root).slot(kind, keyOf(letter));
   }
+  std::string pathOf(char fill) const { return folder.path + "/" + fill; }
   /// A file outside of the cache.
   std::string source(char fill, size_t size = large) const {
-    std::string path = root + "-source-" + fill;
-    std::ofstream(path) << std::string(size, fill);
-    return path;
+    std::ofstream(pathOf(fill)) << std::string(size, fill);
+    return pathOf(fill);
   }
   /// Publishes an entry whose file `weights` is a copy of `path`.
-  static testing::AssertionResult publish(const Slot &into,
-                                          const std::string &path) {
+  static ::testing::AssertionResult publish(const Slot &into,
+                                            const std::string &path) {
     Expected<Lock> lock = into.lock(Lock::Kind::Exclusive, 10);
     if (!lock || !lock->exclusive())
-      return testing::AssertionFailure() << "no lock";
+      return ::testing::AssertionFailure() << "no lock";
     Status status =
         into.publish(*lock, {{"weights", path, ""}, {"code", "", "c"}}, "text");
-    return status.ok() ? testing::AssertionSuccess()
-                       : testing::AssertionFailure() << status.message();
+    return status.ok() ? ::testing::AssertionSuccess()
+                       : ::testing::AssertionFailure() << status.message();
   }
   static ino_t inodeOf(const Slot &slot) {
     struct stat info{};
@@ -76,7 +69,8 @@ protected:
     return size_t(std::distance(begin(files), end(files)));
   }
 
-  std::string root;
+  anabranch::testing::TemporaryFolder folder;
+  const std::string root = folder.path + "/root";
 };
 
 TEST_F(ContentsTest, EntriesOfAllKindsHaveOneFile) {
@@ -192,11 +186,11 @@ TEST_F(ContentsTest, AnyOrderLeavesWholeEntries) {
         std::fstream(slot(letter).folder() + "/weights").put('X');
         for (auto [other, with] : published)
           if (!reads(slot(other)))
-            ASSERT_TRUE(publish(slot(other), root + "-source-" + with));
+            ASSERT_TRUE(publish(slot(other), pathOf(with)));
       }
       break;
     default:
-      ASSERT_TRUE(publish(slot(letter), root + "-source-" + fill));
+      ASSERT_TRUE(publish(slot(letter), pathOf(fill)));
       published[letter] = fill;
     }
     for (auto [entry, with] : published) {

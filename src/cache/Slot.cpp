@@ -60,14 +60,15 @@ Status checkFile(const Descriptor &folder, const IndexFile &expected,
   return {};
 }
 
-Status copyInto(FileWriter &writer, const Descriptor &source) {
+Status copyInto(FileWriter &writer, const Descriptor &source,
+                const std::string &path) {
   std::string piece(256 * 1024, '\0');
   for (;;) {
     ssize_t got = ::read(source.get(), piece.data(), piece.size());
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)
-      return ioError("cannot read a file of the package");
+      return ioError("cannot read " + path);
     if (got == 0)
       return {};
     writer.write(piece.data(), size_t(got));
@@ -102,7 +103,7 @@ Status copyFile(const Descriptor &folder, const std::string &path, Trust trust,
   if (*linked)
     return {};
   FileWriter writer(folder, row.name, true, trust);
-  if (Status s = copyInto(writer, source); !s.ok())
+  if (Status s = copyInto(writer, source, path); !s.ok())
     return s;
   if (Status s = writer.finish(row.bytes, row.hash); !s.ok())
     return s;

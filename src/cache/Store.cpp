@@ -46,7 +46,7 @@ void forEachShelf(const std::string &root, Visit visit) {
         visit(kind, folder);
 }
 
-/// What an entry holds: a file or a folder, which is one wherever it has links.
+/// A file or a folder of an entry. A file that entries share has one inode.
 struct Holding {
   ino_t inode;
   uint64_t bytes;
@@ -168,7 +168,7 @@ Slot Store::slot(const std::string &kind, const std::string &key) const {
   std::string folder = root;
   folder.append("/").append(kind).append("/").append(key, 0, 2);
   folder.append("/").append(key);
-  return {folder, index, "", contentsOf(folder)};
+  return {folder, index, "", root + "/" + shared};
 }
 
 std::vector<CacheEntryInfo> Store::list() const {
@@ -200,7 +200,7 @@ CachePruned Store::prune(uint64_t limit) const {
   forEachShelf(root, [&](const std::string &, const std::string &shelf) {
     pruned.litter += sweep(shelf);
   });
-  Contents(root + "/" + shared, package::Trust::User).removeUnused();
+  Contents::removeUnused(root + "/" + shared);
   return pruned;
 }
 

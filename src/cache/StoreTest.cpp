@@ -6,6 +6,7 @@
 #include "cache/Identity.h"
 #include "cache/Index.h"
 #include "package/files/FileHash.h"
+#include "support/process/TemporaryFolder.h"
 
 #include <atomic>
 #include <csignal>
@@ -38,16 +39,9 @@ std::vector<CacheFile> files(char letter = 'x', size_t size = 10000) {
           {"none", "", ""}};
 }
 
-class StoreTest : public testing::Test {
+class StoreTest : public ::testing::Test {
 protected:
-  void SetUp() override {
-    char name[] = "/tmp/anabranch-store-XXXXXX";
-    root = ::mkdtemp(name);
-  }
-  void TearDown() override {
-    fs::permissions(root, fs::perms::owner_all);
-    fs::remove_all(root);
-  }
+  void TearDown() override { fs::permissions(root, fs::perms::owner_all); }
   Store store() const { return Store(root); }
   Slot slot(const std::string &of = key) const {
     return store().slot("packages", of);
@@ -62,7 +56,8 @@ protected:
     return slot().folder() + "/" + name;
   }
 
-  std::string root;
+  anabranch::testing::TemporaryFolder folder;
+  const std::string &root = folder.path;
 };
 
 TEST_F(StoreTest, ReadsWhatWasPublished) {

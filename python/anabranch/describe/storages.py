@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from .symbols import hint, same
+from .symbols import has_hint, hint, same
 from .tensors import foreign_strides
 from .views import overlaps
 from .written import Misplaced, is_dense, storage, updates
@@ -63,7 +63,7 @@ def _shares_memory(node: torch.fx.Node) -> bool:
 def _numbers(given: Any) -> list[int]:
     """The sizes or strides in the call that was traced; none if data decide one."""
     found = [n.meta["val"] if isinstance(n, torch.fx.Node) else n for n in given]
-    if any(isinstance(n, torch.SymInt) and not n.node.has_hint() for n in found):
+    if not all(map(has_hint, found)):
         return []
     return list(map(hint, found))
 

@@ -51,6 +51,11 @@ def _zero_or_one(expr: sympy.Expr, shape_env: Any) -> sympy.Integer | None:
     return next((n for n in numbers if statically_known_true(size == int(n))), None)
 
 
+def has_hint(number: Any) -> bool:
+    """Whether the call that was traced tells the number. It does not if data decide it."""
+    return not isinstance(number, torch.SymInt) or number.node.has_hint()
+
+
 def hint(number: Any) -> int:
     """The number in the call that was traced."""
     return int(number.node.hint) if isinstance(number, torch.SymInt) else int(number)

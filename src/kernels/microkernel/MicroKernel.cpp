@@ -253,7 +253,8 @@ Value MicroKernel::panelRow(LaneBuilder &inner, func::FuncOp function,
 }
 
 /// The elements from the first word of a row to those of a run, which is
-/// counted from the words that this call adds.
+/// counted from the words that this call adds. On 64-bit Arm a sum of bytes
+/// would take more registers.
 Value MicroKernel::runOffset(LaneBuilder &inner, func::FuncOp function,
                              Value run) const {
   Value step = inner.make<arith::IndexCastOp>(

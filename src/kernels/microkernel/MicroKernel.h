@@ -11,14 +11,13 @@
 // words of the depth (WordProduct.h) to the sums. An interleaved left operand,
 // whose rows are neighbours at each depth, has one pointer, and its words are
 // already split. One whose rows are at equal distances has one pointer too. If
-// rows are runs of words, the left step is the bytes from run to run; of rows
-// with one pointer, whose runs may be anywhere, it is the number of the first
-// run. If
 // `continues` is not set, the sums of a row start at compensation[row], or at
-// zero if products need none. Steps are bytes from one word to the next. A
-// right operand with one element in a word may be narrower than the sums, and
-// is widened. One of floats of eight bits has two words of pairs in four bytes
-// (CodePairs.h).
+// zero if products need none. Steps are bytes from one word to the next. If
+// rows are runs of words, the left step is the bytes from one run to the next;
+// of rows with one pointer, whose runs may be anywhere, it is the number of the
+// first run. A right operand with one element in a word may be narrower than
+// the sums, and is widened. One of floats of eight bits has two words of pairs
+// in four bytes (CodePairs.h).
 
 #ifndef ANABRANCH_KERNELS_MICROKERNEL_MICROKERNEL_H
 #define ANABRANCH_KERNELS_MICROKERNEL_MICROKERNEL_H

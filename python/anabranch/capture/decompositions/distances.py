@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...describe.symbols import hint
+from ...describe.symbols import has_hint, hint
 
 aten = torch.ops.aten
 
@@ -27,7 +27,9 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 def _cdist(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) -> Any:
     if x1.dtype != x2.dtype or x1.dtype not in (torch.float32, torch.float64):
         return NotImplemented  # PyTorch says what is wrong
-    if not isinstance(p, float) or not 0 <= p or not _have_hints(x1, x2):
+    if not isinstance(p, float) or not 0 <= p:
+        return NotImplemented
+    if not all(map(has_hint, (*x1.shape, *x2.shape))):
         return NotImplemented
     if p == 2 and _multiplies(x1, x2, compute_mode or _BY_SIZE):
         return _by_products(x1, x2)
@@ -41,11 +43,6 @@ def _cdist(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) -> Any:
     if p == math.inf:
         return apart.amax(-1) if x1.shape[-1] else apart.sum(-1)
     return apart.pow(p).sum(-1).pow(1 / p)
-
-
-def _have_hints(*tensors: Tensor) -> bool:
-    sizes = [size for tensor in tensors for size in tensor.shape]
-    return all(s.node.has_hint() for s in sizes if isinstance(s, torch.SymInt))
 
 
 def _multiplies(x1: Tensor, x2: Tensor, mode: int) -> bool:
